@@ -9,10 +9,7 @@ use tollgate_wire::Failure;
 /// for calls that were not. A timeout may come from connecting or from waiting for a reply. In both
 /// cases the call may have been executed.
 pub(crate) fn of(error: RedisError) -> Failure {
-    if let Some(answer) = answered(&error) {
-        return with(answer, error);
-    }
-    match error.kind() {
+    answered(error).unwrap_or_else(|error| match error.kind() {
         // The password is checked while connecting, before any call is sent. redis-rs drops the
         // server's own words.
         ErrorKind::AuthenticationFailed => {
@@ -30,7 +27,7 @@ pub(crate) fn of(error: RedisError) -> Failure {
         // A certificate, too, is refused before anything else is written.
         _ if is_distrust(&error) => Failure::not_sent(error),
         _ => Failure::lost(error),
-    }
+    })
 }
 
 /// Returns whether this client refused the server's certificate, which ends the TLS handshake.
@@ -41,10 +38,7 @@ fn is_distrust(error: &RedisError) -> bool {
 /// Returns the failure for an `error` that a cluster node answered a call with.
 #[cfg(feature = "cluster")]
 pub(crate) fn of_answer(error: RedisError) -> Failure {
-    match answered(&error) {
-        Some(answer) => with(answer, error),
-        None => Failure::lost(error),
-    }
+    answered(error).unwrap_or_else(Failure::lost)
 }
 
 /// Returns the error in a reply.
@@ -80,30 +74,19 @@ fn is_any(error: &RedisError, is: fn(&str) -> bool) -> bool {
     errors.iter().any(|(_, said)| is(&line(said)))
 }
 
-/// An answer of a server that is not a usable reply.
-enum Answer {
-    Error(String),
-    OtherType,
-}
-
-fn answered(error: &RedisError) -> Option<Answer> {
+/// Returns the failure for an answer of a server that is not a usable reply, or any other error.
+fn answered(error: RedisError) -> Result<Failure, RedisError> {
     // An error has a code only if a server wrote one.
     if let Some(code) = error.code() {
-        return Some(Answer::Error(match error.detail() {
+        let line = match error.detail() {
             Some(detail) => format!("{code} {detail}"),
             None => code.to_owned(),
-        }));
+        };
+        return Ok(Failure::refused(line, error));
     }
     match error.kind() {
-        ErrorKind::Parse | ErrorKind::UnexpectedReturnType => Some(Answer::OtherType),
-        _ => None,
-    }
-}
-
-fn with(answer: Answer, error: RedisError) -> Failure {
-    match answer {
-        Answer::Error(line) => Failure::refused(line, error),
-        Answer::OtherType => Failure::malformed(error),
+        ErrorKind::Parse | ErrorKind::UnexpectedReturnType => Ok(Failure::malformed(error)),
+        _ => Err(error),
     }
 }
 

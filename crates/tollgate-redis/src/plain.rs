@@ -5,8 +5,10 @@ use std::sync::LazyLock;
 use std::time::Instant;
 
 use redis::{FromRedisValue, ParsingError, RedisError, RedisResult, Value};
+#[cfg(doc)]
+use tollgate_core::ErrorKind;
 #[cfg(any(doc, test))]
-use tollgate_core::{ErrorKind, Store};
+use tollgate_core::Store;
 use tollgate_core::{Limit, StoreError};
 use tollgate_wire::inside::{self, Command, Transact};
 use tollgate_wire::{Failure, Options};
@@ -143,23 +145,13 @@ mod tests {
     /// An unknown command means that the server is too old, and the other errors what they say.
     #[tokio::test]
     async fn the_first_error_of_a_transaction_is_reported_if_it_has_a_code() {
-        for (refusal, kind, said) in [
-            (
-                "ERR unknown command 'PEXPIRETIME'",
-                ErrorKind::Unsupported,
-                "Redis 7.0",
-            ),
-            (
-                "ERR wrong number of arguments for 'pexpire' command",
-                ErrorKind::Unsupported,
-                "Redis 7.0",
-            ),
-            (
-                "OOM command not allowed when used memory > 'maxmemory'.",
-                ErrorKind::Full,
-                "OOM command not allowed",
-            ),
+        for row in [
+            "Unsupported, Redis 7.0: ERR unknown command 'PEXPIRETIME'",
+            "Unsupported, Redis 7.0: ERR wrong number of arguments for 'pexpire' command",
+            "Full, OOM command not: OOM command not allowed when used memory > 'maxmemory'.",
         ] {
+            let (expected, refusal) = row.split_once(": ").unwrap();
+            let (kind, said) = expected.split_once(", ").unwrap();
             let is_first = AtomicBool::new(true);
             let server = FakeServer::start(move |words| match words[0].as_str() {
                 "MULTI" | "CLIENT" => "+OK\r\n".into(),
@@ -175,7 +167,7 @@ mod tests {
             let limit = Limit::new("hourly", hourly).unwrap();
             let request = Request::consume(Check::new(&limit, "k", 1));
             let error = store.decide(request).await.unwrap_err();
-            assert_eq!(error.kind(), kind, "{error}");
+            assert_eq!(format!("{:?}", error.kind()), kind, "{error}");
             assert!(error.to_string().contains(said), "{error}");
         }
     }

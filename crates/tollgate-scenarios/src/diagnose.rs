@@ -4,17 +4,12 @@ use std::slice;
 use std::time::Duration;
 
 use tollgate_testkit::{Cluster, Flavor, Proxy, Server};
-use tollgate_wire::Options;
 use tollgate_wire::operate::{Diagnosis, Finding, Severity};
 
+use crate::clear::options;
 use crate::client::Client;
 
 use Severity::{Note, Ok as Fine, Serious, Unknown, Warning};
-
-fn options() -> Options {
-    let options = Options::new().with_deadline(Duration::from_secs(5));
-    options.with_prefix("shop").unwrap()
-}
 
 /// Returns the most severe finding of `check`.
 #[track_caller]
@@ -197,9 +192,8 @@ pub async fn finds_what_a_user_lacks(client: &dyn Client) {
             let advice = format!("+{missing}");
             assert!(finding.advice.contains(&advice), "{finding:?}");
             // A user without `unlink` leaves keys behind, which expire.
-            for key in server.command(&["KEYS", "*"]).items() {
-                let key = key.text().unwrap();
-                let left = server.command(&["PTTL", key]).integer().unwrap();
+            for key in server.keys() {
+                let left = server.command(&["PTTL", &key]).integer().unwrap();
                 let expires = (1..=60_000).contains(&left);
                 assert!(expires && missing == "unlink", "{key}: {left}");
             }

@@ -1,12 +1,13 @@
-//! Options, and the longest and shortest durations that they accept.
+//! The longest and shortest durations that options accept.
 
 use std::time::Duration;
 
-use tollgate_core::{ErrorKind, FixedWindow, Limit, Quota, RateLimiter, StoreError};
+use tollgate_core::{ErrorKind, StoreError};
 use tollgate_testkit::{Cluster, Flavor, SentinelGroup, Server};
 use tollgate_wire::{Options, TimeSource};
 
 use crate::client::{Client, Connected};
+use crate::secured::limiter;
 
 /// Deadlines that are never reached; some exceed what timers and socket options can hold.
 const LONG: [Duration; 5] = [
@@ -18,11 +19,6 @@ const LONG: [Duration; 5] = [
 ];
 /// Deadlines that pass immediately.
 const SHORT: [Duration; 2] = [Duration::from_nanos(1), Duration::from_micros(1)];
-
-fn limiter(store: Result<Connected, StoreError>) -> RateLimiter<Connected> {
-    let limit = Limit::new("hourly", FixedWindow::anchored(Quota::per_hour(9)));
-    RateLimiter::new(store.unwrap(), [limit.unwrap()]).unwrap()
-}
 
 /// Extreme times on a server.
 pub async fn a_server_takes_extreme_times(client: &dyn Client) {
@@ -53,7 +49,8 @@ pub async fn are_taken(connect: impl AsyncFn(Options) -> Result<Connected, Store
             (TimeSource::Server, "server"),
             (TimeSource::Caller, "caller"),
         ] {
-            let limiter = limiter(connect(options.clone().with_time_source(clock)).await);
+            let store = connect(options.clone().with_time_source(clock)).await;
+            let limiter = limiter(store.unwrap());
             let key = format!("{key}-{index}");
             let decision = limiter.check(key.as_str()).await;
             let decision = decision.unwrap_or_else(|error| panic!("{deadline:?}: {error:?}"));
@@ -61,18 +58,18 @@ pub async fn are_taken(connect: impl AsyncFn(Options) -> Result<Connected, Store
             limiter.reset(key.as_str()).await.unwrap();
         }
     }
-    let none = Options::default().with_deadline(Duration::ZERO);
-    let none = limiter(connect(none).await);
+    let none = connect(Options::default().with_deadline(Duration::ZERO)).await;
+    let none = limiter(none.unwrap());
     let error = none.check("none").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error:?}");
     assert!(error.to_string().contains("such as 500 ms"), "{error}");
-    let usual = limiter(connect(Options::default()).await);
+    let usual = limiter(connect(Options::default()).await.unwrap());
     let remaining = async || usual.peek("short").await.unwrap().remaining();
     let before = remaining().await;
     let mut may_be_counted = 0;
     for deadline in SHORT {
-        let options = Options::default().with_deadline(deadline);
-        let limiter = limiter(connect(options).await);
+        let store = connect(Options::default().with_deadline(deadline)).await;
+        let limiter = limiter(store.unwrap());
         match limiter.check("short").await {
             // A node that first had to redirect the call, or to load the script, has not run it.
             Err(error) if error.kind() == ErrorKind::Unavailable => {}
@@ -89,16 +86,4 @@ pub async fn are_taken(connect: impl AsyncFn(Options) -> Result<Connected, Store
     }
     let counted = before - remaining().await;
     assert!(counted <= may_be_counted, "{counted} were counted");
-}
-
-/// Returns options of which none is the default.
-pub fn changed() -> Options {
-    Options::new()
-        .with_hashed_long_keys([1; 16])
-        .with_caller_slack(Duration::from_secs(1))
-        .with_time_source(TimeSource::Caller)
-        .with_deadline(Duration::from_secs(2))
-        .with_batches(true)
-        .with_prefix("shop")
-        .unwrap()
 }

@@ -99,6 +99,7 @@ macro_rules! scenarios {
                     refusals_hide_the_key
                     unknown_commands_hide_the_key;
                 refusals:
+                    only_a_cluster_refuses_keys_of_several_slots_together
                     only_what_was_not_run_is_sent_again;
                 secured:
                     a_call_after_a_password_change_counts_nothing

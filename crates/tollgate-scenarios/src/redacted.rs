@@ -6,66 +6,26 @@ use std::fmt::Debug;
 use tollgate_core::FixedWindow;
 use tollgate_core::store::{Check, Operation, Request};
 use tollgate_core::{ErrorKind, Key, Limit, Quota, Receipt, Store, StoreError};
-use tollgate_testkit::{Cluster, Flavor, Reply, Server};
-use tollgate_wire::Options;
+use tollgate_testkit::{Cluster, Flavor, Server};
 
 use crate::client::Client;
+use crate::secured::options;
 
 /// The two parts of a key, each with a word that occurs nowhere else.
 const PARTITION: &str = "carol4711";
 const REST: &str = "/account/dave0815";
 
-/// A word of the server's error, the commands that provoke the error, and those that end it.
-type Refusal = (
-    &'static str,
-    &'static [&'static str],
-    &'static [&'static str],
-);
-
-const REFUSALS: [Refusal; 7] = [
-    (
-        "OOM",
-        &["CONFIG SET maxmemory 1"],
-        &["CONFIG SET maxmemory 0"],
-    ),
-    (
-        "READONLY",
-        &["REPLICAOF 127.0.0.1 1"],
-        &["REPLICAOF NO ONE"],
-    ),
-    (
-        "NOREPLICAS",
-        &["CONFIG SET min-replicas-to-write 1"],
-        &["CONFIG SET min-replicas-to-write 0"],
-    ),
-    (
-        "NOPERM",
-        &["ACL SETUSER default -evalsha -bitfield -bitfield_ro -unlink"],
-        &["ACL SETUSER default +@all"],
-    ),
-    (
-        "NOPERM",
-        &["ACL SETUSER default resetkeys ~other:*"],
-        &["ACL SETUSER default allkeys"],
-    ),
-    // Errors from within a script or a transaction.
-    (
-        "",
-        &["ACL SETUSER default -set -pexpireat"],
-        &["ACL SETUSER default +@all"],
-    ),
-    (
-        "NOPERM",
-        &["SCRIPT FLUSH", "ACL SETUSER default -script -time"],
-        &["ACL SETUSER default +@all"],
-    ),
-];
-
-/// Returns options with a deadline that is never reached.
-pub fn options() -> Options {
-    // These tests must not fail because the machine is busy with others.
-    Options::default().with_deadline(std::time::Duration::from_secs(5))
-}
+/// A word of the server's error, the commands that provoke the error, and the command that ends it. The
+/// error without a word comes from within a script or a transaction.
+const REFUSALS: &str = "\
+OOM: CONFIG SET maxmemory 1 => CONFIG SET maxmemory 0
+READONLY: REPLICAOF 127.0.0.1 1 => REPLICAOF NO ONE
+NOREPLICAS: CONFIG SET min-replicas-to-write 1 => CONFIG SET min-replicas-to-write 0
+NOPERM: ACL SETUSER default -evalsha -bitfield -bitfield_ro -unlink => ACL SETUSER default +@all
+NOPERM: ACL SETUSER default resetkeys ~other:* => ACL SETUSER default allkeys
+: ACL SETUSER default -set -pexpireat => ACL SETUSER default +@all
+NOPERM: SCRIPT FLUSH & ACL SETUSER default -script -time => ACL SETUSER default +@all
+";
 
 /// Returns the limit that is called.
 pub fn limit() -> Limit {
@@ -156,29 +116,28 @@ pub async fn refusals_of_servers_hide_the_key<S: Store + Debug>(
 
 async fn hides_keys<S: Store + Debug>(server: &Server, store: &S) {
     let mut control = server.connection();
-    let mut tell = |commands: &[&str]| {
-        for command in commands {
+    let mut tell = |commands: &str| {
+        for command in commands.split(" & ") {
             let words: Vec<_> = command.split(' ').collect();
             control.command(&words).unwrap();
         }
     };
-    for (what, begin, end) in REFUSALS {
-        tell(&["FLUSHALL"]);
+    for row in REFUSALS.lines() {
+        let (what, commands) = row.split_once(": ").unwrap();
+        let (begin, end) = commands.split_once(" => ").unwrap();
+        tell("FLUSHALL");
         let receipt = receipt(store).await;
         tell(begin);
         let errors = ask(store, &receipt).await;
         tell(end);
-        assert!(!errors.is_empty(), "{begin:?} is no refusal");
+        assert!(!errors.is_empty(), "{begin} is no refusal");
         for error in errors {
             is_redacted(&error, what);
         }
     }
-    tell(&["FLUSHALL"]);
+    tell("FLUSHALL");
     receipt(store).await;
-    let Reply::Array(keys) = server.command(&["KEYS", "*"]) else {
-        panic!("no keys");
-    };
-    let key = keys[0].text().unwrap();
+    let key = &server.keys()[0];
     server.command(&["DEL", key]);
     server.command(&["SADD", key, "member"]);
     let limit = limit();

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use tollgate_core::store::{Check, Request};
 use tollgate_core::{ErrorKind, FixedWindow, Limit, Quota, RateLimiter, Store, StoreError};
 use tollgate_testkit::{Answer, FakeServer};
 use tollgate_wire::Options;
@@ -58,11 +59,7 @@ pub fn kind(outcome: Result<(), StoreError>) -> Option<ErrorKind> {
 pub async fn only_what_was_not_run_is_sent_again(client: &dyn Client) {
     for (lines, expected, sent) in [
         (&[DONE][..], None, 1),
-        (
-            &["-TRYAGAIN later\r\n", "-TRYAGAIN later\r\n", DONE],
-            None,
-            3,
-        ),
+        (&["-TRYAGAIN no\r\n", "-TRYAGAIN no\r\n", DONE], None, 3),
         (&["-OOM no\r\n", DONE], Some(ErrorKind::Full), 1),
     ] {
         let answers: Vec<_> = lines.iter().map(|&line| line.into()).collect();
@@ -72,4 +69,18 @@ pub async fn only_what_was_not_run_is_sent_again(client: &dyn Client) {
         assert_eq!(kind(limiter.reset("key").await), expected, "{lines:?}");
         assert_eq!(node.count("UNLINK"), sent, "{lines:?}");
     }
+}
+
+/// Keys of several slots are decided together by one server, and not by a cluster.
+pub async fn only_a_cluster_refuses_keys_of_several_slots_together(client: &dyn Client) {
+    let (server, node) = (FakeServer::start(greet), FakeServer::start_node(&[], greet));
+    let server = client.server(&server.url(), Options::default()).await;
+    let cluster = client.cluster(&[node.url()], Options::default()).await;
+    let limit = limit();
+    let [one, other] = ["a", "b"].map(|key| Check::new(&limit, key, 1));
+    let both = Request::consume(one).and(other);
+    assert!(server.unwrap().supports(&both).is_ok());
+    let cluster = cluster.unwrap();
+    assert!(cluster.supports(&Request::consume(one)).is_ok());
+    assert!(cluster.supports(&both).is_err());
 }

@@ -13,17 +13,7 @@ use crate::client::{Client, Connected};
 /// on a busy machine.
 const SET_UP: Duration = Duration::from_secs(4);
 /// The ACL rules that the documentation gives for this store and this limit.
-pub const USER: [&str; 9] = [
-    "on",
-    ">secret",
-    "~tollgate:*",
-    "+evalsha",
-    "+script|load",
-    "+time",
-    "+get",
-    "+set",
-    "+unlink",
-];
+const USER: &str = "on >secret ~tollgate:* +evalsha +script|load +time +get +set +unlink";
 /// Part of the error if the certificate is of an authority that the client does not know.
 pub const DISTRUSTED: &str = "trust the authority that signed it";
 /// Part of the error if no password was given.
@@ -97,10 +87,13 @@ pub async fn is_misconfigured<S>(connect: impl Future<Output = Result<S, StoreEr
     is_refused(connect, ErrorKind::Misconfigured, hint).await;
 }
 
-/// Creates the user `limiter` on a server, with the rights of [`USER`] and `more`.
+/// Creates the user `limiter` on a server, with the rights of the documentation and `more`.
 pub fn let_in(server: &Server, more: &[&str]) {
-    let own = [&["ACL", "SETUSER", "limiter"][..], &USER, more].concat();
-    assert_eq!(server.command(&own).text(), Some("OK"));
+    let own = ["ACL", "SETUSER", "limiter"]
+        .into_iter()
+        .chain(USER.split(' '));
+    let words: Vec<_> = own.chain(more.iter().copied()).collect();
+    assert_eq!(server.command(&words).text(), Some("OK"));
 }
 
 /// Kills the primary, and checks that calls continue on the new one.

@@ -52,26 +52,6 @@ pub struct SentinelOptions<'a> {
 }
 
 impl<'a> SentinelOptions<'a> {
-    /// Returns options for a primary of `flavor` with one replica.
-    ///
-    /// The primary counts as down after half a second; on Redis 6.2, whose sentinels are slower,
-    /// after one and a half.
-    pub fn new(flavor: Flavor) -> Self {
-        let down_after = match flavor {
-            Flavor::Redis62 => 1_500,
-            _ => 500,
-        };
-        Self {
-            flavor,
-            replicas: 1,
-            down_after: Duration::from_millis(down_after),
-            arguments: Vec::new(),
-            authority: None,
-            password: None,
-            sentinel_password: None,
-        }
-    }
-
     /// Sets the number of replicas.
     #[must_use]
     pub fn replicas(mut self, replicas: usize) -> Self {
@@ -125,7 +105,7 @@ impl<'a> SentinelOptions<'a> {
     #[track_caller]
     pub fn start(self) -> SentinelGroup {
         // By default a primary waits five seconds for more replicas before it synchronizes them.
-        let mut options = ServerOptions::new(self.flavor)
+        let mut options = Server::options(self.flavor)
             .args(["--repl-diskless-sync-delay", "0"])
             .args(self.arguments);
         if let Some(authority) = self.authority {
@@ -186,12 +166,27 @@ impl SentinelGroup {
     /// Starts a primary of `flavor`, one replica, and three sentinels.
     #[track_caller]
     pub fn start(flavor: Flavor) -> Self {
-        SentinelOptions::new(flavor).start()
+        Self::options(flavor).start()
     }
 
-    /// Returns options for a group of `flavor`.
+    /// Returns options for a primary of `flavor` with one replica.
+    ///
+    /// The primary counts as down after half a second; on Redis 6.2, whose sentinels are slower,
+    /// after one and a half.
     pub fn options<'a>(flavor: Flavor) -> SentinelOptions<'a> {
-        SentinelOptions::new(flavor)
+        let down_after = match flavor {
+            Flavor::Redis62 => 1_500,
+            _ => 500,
+        };
+        SentinelOptions {
+            flavor,
+            replicas: 1,
+            down_after: Duration::from_millis(down_after),
+            arguments: Vec::new(),
+            authority: None,
+            password: None,
+            sentinel_password: None,
+        }
     }
 
     /// Returns the sentinels' name for the primary, whichever server it is.

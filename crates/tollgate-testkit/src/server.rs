@@ -43,20 +43,6 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
-    /// Returns options for a server of `flavor` that writes nothing to disk.
-    #[track_caller]
-    pub fn new(flavor: Flavor) -> Self {
-        let arguments = ["--save", "", "--appendonly", "no"];
-        Self {
-            binary: flavor.binary(),
-            arguments: arguments.map(str::to_owned).to_vec(),
-            tls: None,
-            password: None,
-            configuration: None,
-            told: Vec::new(),
-        }
-    }
-
     /// Returns options for a sentinel with this configuration and optional password, which gets
     /// `command` at each start.
     #[track_caller]
@@ -177,10 +163,18 @@ impl Server {
         Self::options(flavor).start()
     }
 
-    /// Returns options for a server of `flavor`.
+    /// Returns options for a server of `flavor` that writes nothing to disk.
     #[track_caller]
     pub fn options(flavor: Flavor) -> ServerOptions {
-        ServerOptions::new(flavor)
+        let arguments = ["--save", "", "--appendonly", "no"];
+        ServerOptions {
+            binary: flavor.binary(),
+            arguments: arguments.map(str::to_owned).to_vec(),
+            tls: None,
+            password: None,
+            configuration: None,
+            told: Vec::new(),
+        }
     }
 
     /// Kills the server as in a crash, and waits until it has ended. Its port stays reserved.
@@ -227,6 +221,36 @@ impl Server {
     #[track_caller]
     pub fn command(&self, words: &[impl AsRef<[u8]>]) -> Reply {
         command(&self.door(), words)
+    }
+
+    /// Returns the value of a field in a section of `INFO`.
+    #[track_caller]
+    pub fn info(&self, section: &str, name: &str) -> Option<String> {
+        let reply = self.command(&["INFO", section]);
+        field(reply.text()?, name).map(str::to_owned)
+    }
+
+    /// Returns how often the server has run a command, such as `get` or `script|load`, sent or within
+    /// a script, or refused to.
+    #[track_caller]
+    pub fn calls(&self, command: &str) -> u64 {
+        let stats = self.info("commandstats", &format!("cmdstat_{command}"));
+        let stats = stats.unwrap_or_default();
+        let counts = stats
+            .split(',')
+            .filter_map(|count| match count.split_once('=')? {
+                ("calls" | "rejected_calls", count) => count.parse::<u64>().ok(),
+                _ => None,
+            });
+        counts.sum()
+    }
+
+    /// Returns the names of all keys.
+    #[track_caller]
+    pub fn keys(&self) -> Vec<String> {
+        let reply = self.command(&["KEYS", "*"]);
+        let keys = reply.items().iter().filter_map(Reply::text);
+        keys.map(str::to_owned).collect()
     }
 
     /// Connects to the server.

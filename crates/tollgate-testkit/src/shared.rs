@@ -77,14 +77,14 @@ trap '' HUP INT TERM
 pub fn standalone(flavor: Flavor) -> SharedServer {
     let binary = flavor.binary();
     let place = SharedFolder::new(flavor.name(), &binary);
-    let shared = place.share(
+    let (state, users) = place.share(
         |state| Node::parse(state).is_some_and(|node| node.is_alive()),
         || start(&binary, &[], &place.folder, "server").map(|node| node.to_string()),
     );
-    let node = Node::parse(&shared.state).expect("what was written");
+    let node = Node::parse(&state).expect("what was written");
     SharedServer {
         port: node.port,
-        _users: shared.users,
+        _users: users,
     }
 }
 
@@ -99,11 +99,11 @@ pub fn cluster(flavor: Flavor) -> SharedCluster {
         let mut nodes = state.lines().map(Node::parse);
         nodes.all(|node| node.is_some_and(|node| node.is_alive() && is_ok(&node.address())))
     };
-    let shared = place.share(is_alive, || start_cluster(&binary, &place.folder));
-    let nodes = shared.state.lines().filter_map(Node::parse);
+    let (state, users) = place.share(is_alive, || start_cluster(&binary, &place.folder));
+    let nodes = state.lines().filter_map(Node::parse);
     SharedCluster {
         addresses: nodes.map(Node::address).collect(),
-        _users: shared.users,
+        _users: users,
     }
 }
 
@@ -179,13 +179,6 @@ struct SharedFolder {
     folder: PathBuf,
 }
 
-/// The state of a shared server, and the lock that keeps it alive.
-#[derive(Debug)]
-struct Shared {
-    state: String,
-    users: File,
-}
-
 impl SharedFolder {
     /// Returns the folder for `name` and servers that run `binary`.
     #[track_caller]
@@ -199,20 +192,19 @@ impl SharedFolder {
     }
 
     /// Returns the stored state if `is_alive` accepts it; otherwise calls `start` and stores its
-    /// result.
+    /// result. Also returns the lock that keeps the servers alive.
     #[track_caller]
     fn share(
         &self,
         is_alive: impl FnOnce(&str) -> bool,
         start: impl FnOnce() -> Result<String, String>,
-    ) -> Shared {
+    ) -> (String, File) {
         let starting = self.locked(STARTING, FlockOperation::LockExclusive);
         let users = self.locked(USERS, FlockOperation::LockShared);
         let state = self.folder.join(STATE);
         let found = fs::read_to_string(&state).ok();
-        let shared = |state| Shared { state, users };
         if let Some(found) = found.filter(|found| is_alive(found)) {
-            return shared(found);
+            return (found, users);
         }
         let started = match start() {
             Ok(started) => started,
@@ -220,7 +212,7 @@ impl SharedFolder {
         };
         fs::write(state, &started).expect("a file for the state");
         drop(starting);
-        shared(started)
+        (started, users)
     }
 
     #[track_caller]

@@ -151,34 +151,21 @@ impl fmt::Debug for ScriptCall<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::error::Error;
+    use tollgate_core::{ErrorKind, StoreError};
 
     use super::*;
 
     #[test]
     fn each_call_gets_the_error_of_the_client_with_its_source() {
-        #[derive(Debug)]
-        struct Outer(fmt::Error);
-
-        impl fmt::Display for Outer {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the connection is closed")
-            }
-        }
-
-        impl Error for Outer {
-            fn source(&self) -> Option<&(dyn Error + 'static)> {
-                Some(&self.0)
-            }
-        }
-
-        let shared = Failure::lost(Outer(fmt::Error)).share();
+        let error = StoreError::new(ErrorKind::Unavailable, "the connection is closed");
+        let error = error.with_source(fmt::Error);
+        let shown = format!("{error} {error:?}");
+        let shared = Failure::lost(error).share();
         for _ in 0..2 {
             let Failure::Lost(source) = shared.again() else {
                 panic!("it was lost");
             };
-            assert_eq!(source.to_string(), Outer(fmt::Error).to_string());
-            assert_eq!(format!("{source:?}"), format!("{:?}", Outer(fmt::Error)));
+            assert_eq!(format!("{source} {source:?}"), shown);
             let inner = source.source().map(ToString::to_string);
             assert_eq!(inner, Some(fmt::Error.to_string()));
         }

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 
 use super::redact::{self, Source};
@@ -74,37 +75,42 @@ impl Failure {
 
     /// Returns this failure without the arguments, the `keys` and the `ids` of events that a server
     /// repeated.
-    pub(super) fn redacted_of(self, keys: &[Vec<u8>], ids: &[&[u8]]) -> Self {
-        let source = |error| redact::source_of(error, keys, ids);
-        match self {
-            Self::Crowded(error) => Self::Crowded(source(error)),
-            Self::Ended(error) => Self::Ended(source(error)),
-            Self::NotSent(error) => Self::NotSent(source(error)),
-            Self::Lost(error) => Self::Lost(source(error)),
-            Self::Malformed(error) => Self::Malformed(source(error)),
-            Self::Refused {
-                line,
-                source: error,
-            } => Self::Refused {
-                line: redact::text_of(&line, keys, ids).into_owned(),
-                source: source(error),
-            },
+    pub(super) fn redacted_of(mut self, keys: &[Vec<u8>], ids: &[&[u8]]) -> Self {
+        if let Self::Refused { line, .. } = &mut self {
+            *line = redact::text_of(line, keys, ids).into_owned();
         }
+        let source = self.take_source();
+        self.with(redact::source_of(source, keys, ids))
     }
 
     /// Makes it one that can be told to several callers.
-    pub(super) fn share(self) -> SharedFailure {
-        let (kind, source) = match self {
-            Self::Crowded(source) => (Kind::Crowded, source),
-            Self::Ended(source) => (Kind::Ended, source),
-            Self::NotSent(source) => (Kind::NotSent, source),
-            Self::Lost(source) => (Kind::Lost, source),
-            Self::Refused { line, source } => (Kind::Refused(line), source),
-            Self::Malformed(source) => (Kind::Malformed, source),
-        };
+    pub(super) fn share(mut self) -> SharedFailure {
         SharedFailure {
-            kind,
-            source: source.into(),
+            source: self.take_source().into(),
+            failure: self,
+        }
+    }
+
+    /// Takes the source, and leaves an empty one.
+    fn take_source(&mut self) -> Source {
+        let (Self::Crowded(source)
+        | Self::Ended(source)
+        | Self::NotSent(source)
+        | Self::Lost(source)
+        | Self::Refused { source, .. }
+        | Self::Malformed(source)) = self;
+        mem::replace(source, "".into())
+    }
+
+    /// Returns the same failure with another source.
+    fn with(&self, source: Source) -> Self {
+        match self {
+            Self::Crowded(_) => Self::Crowded(source),
+            Self::Ended(_) => Self::Ended(source),
+            Self::NotSent(_) => Self::NotSent(source),
+            Self::Lost(_) => Self::Lost(source),
+            Self::Refused { line, .. } => Self::refused(line, source),
+            Self::Malformed(_) => Self::Malformed(source),
         }
     }
 }
@@ -112,35 +118,15 @@ impl Failure {
 /// A failure of several calls.
 #[derive(Debug)]
 pub(super) struct SharedFailure {
-    kind: Kind,
+    failure: Failure,
     source: Arc<dyn Error + Send + Sync>,
-}
-
-#[derive(Debug)]
-enum Kind {
-    Crowded,
-    Ended,
-    NotSent,
-    Lost,
-    Refused(String),
-    Malformed,
 }
 
 impl SharedFailure {
     /// Returns the failure of one of the calls.
     pub(super) fn again(&self) -> Failure {
-        let source = Box::new(SharedSource(Arc::clone(&self.source)));
-        match &self.kind {
-            Kind::Crowded => Failure::Crowded(source),
-            Kind::Ended => Failure::Ended(source),
-            Kind::NotSent => Failure::NotSent(source),
-            Kind::Lost => Failure::Lost(source),
-            Kind::Refused(line) => Failure::Refused {
-                line: line.clone(),
-                source,
-            },
-            Kind::Malformed => Failure::Malformed(source),
-        }
+        let source = SharedSource(Arc::clone(&self.source));
+        self.failure.with(Box::new(source))
     }
 }
 

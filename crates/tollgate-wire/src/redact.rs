@@ -109,65 +109,41 @@ impl Error for Redacted {}
 
 #[cfg(test)]
 mod tests {
+    use tollgate_core::{ErrorKind, StoreError};
+
     use super::*;
     use crate::failure::Failure;
 
     const KEY: &[u8] = b"tollgate:login:gcra:v1:{203.0.113.7}:/x";
 
+    /// What a server says, and what is shown of it. It may cut a long key off.
+    const CUT_BEFORE_KEYS: &str = "\
+ERR unknown command 'EVALSHA', with args beginning with: 'ab' '203.0.113.7' => ERR unknown command 'EVALSHA'
+NOPERM no access to the 'tollgate:login:gcra:v1:{203.0.113.7}:/x' key => NOPERM no access to the '...
+ERR undeclared key tollgate:login:gcra:v1:{203.0.1 => ERR undeclared key ...
+OOM command not allowed => OOM command not allowed
+ERR unknown command 'GET', with args beginning with: 'tollgate:login:gcra:v1:{20' => ERR unknown command 'GET'
+ERR at tollgate:login:gcra:v1:{203.0.113.7}:/x, with args beginning with: '1' => ERR at ...
+";
+    /// The same for an id. Shorter ids are parts of other words, and the code is never hidden.
+    const CUT_BEFORE_IDS: &str = "\
+secret-7: ERR no such member 'esecret-7' => ERR no such member 'e...
+abcd: ERR no such member 'abcd' => ERR no such member '...
+abc: ERR no such member 'abc' => ERR no such member 'abc'
+NOPERM: NOPERM this user => NOPERM this user
+LOADING: LOADING => LOADING
+";
+
     #[test]
     fn texts_are_cut_before_text_of_a_caller() {
         let keys = [KEY.to_vec()];
-        for (said, expected) in [
-            (
-                "ERR unknown command 'EVALSHA', with args beginning with: 'ab' '1' '203.0.113.7'",
-                "ERR unknown command 'EVALSHA'",
-            ),
-            (
-                "NOPERM no permissions to access the 'tollgate:login:gcra:v1:{203.0.113.7}:/x' key",
-                "NOPERM no permissions to access the '...",
-            ),
-            (
-                // A server may cut a long key off.
-                "ERR undeclared key tollgate:login:gcra:v1:{203.0.1",
-                "ERR undeclared key ...",
-            ),
-            ("OOM command not allowed", "OOM command not allowed"),
-            // Whichever comes first.
-            (
-                "ERR unknown command 'GET', with args beginning with: 'tollgate:login:gcra:v1:{20'",
-                "ERR unknown command 'GET'",
-            ),
-            (
-                "ERR at tollgate:login:gcra:v1:{203.0.113.7}:/x, with args beginning with: '1'",
-                "ERR at ...",
-            ),
-        ] {
+        for row in CUT_BEFORE_KEYS.lines() {
+            let (said, expected) = row.split_once(" => ").unwrap();
             assert_eq!(text(said, &keys), expected);
         }
-    }
-
-    #[test]
-    fn texts_end_before_the_id_of_an_event() {
-        for (said, id, expected) in [
-            (
-                "ERR no such member 'esecret-7'",
-                "secret-7",
-                "ERR no such member 'e...",
-            ),
-            (
-                "ERR no such member 'abcd'",
-                "abcd",
-                "ERR no such member '...",
-            ),
-            // Shorter ids are parts of other words, and the code is never hidden.
-            (
-                "ERR no such member 'abc'",
-                "abc",
-                "ERR no such member 'abc'",
-            ),
-            ("NOPERM this user", "NOPERM", "NOPERM this user"),
-            ("LOADING", "LOADING", "LOADING"),
-        ] {
+        for row in CUT_BEFORE_IDS.lines() {
+            let (said, expected) = row.split_once(" => ").unwrap();
+            let (id, said) = said.split_once(": ").unwrap();
             assert_eq!(text_of(said, &[], &[id.as_bytes()]), expected);
         }
     }
@@ -196,13 +172,9 @@ mod tests {
         let long = format!("ERR {}", "ß".repeat(LONGEST - 4));
         assert_eq!(text(&long, &[]), long);
         for more in ["ß", "\u{1b}"] {
-            let longer = format!("{long}{more}");
-            assert_eq!(text(&longer, &[]), format!("{long}..."));
-            assert_eq!(
-                text(&format!("{long}..."), &[]),
-                format!("{long}..."),
-                "again"
-            );
+            let (longer, cut) = (format!("{long}{more}"), format!("{long}..."));
+            assert_eq!(text(&longer, &[]), cut);
+            assert_eq!(text(&cut, &[]), cut, "again");
         }
         let escaped = text(&"\0".repeat(5_000), &[]).into_owned();
         assert_eq!(escaped, format!("{}...", "\\0".repeat(LONGEST / 2)));
@@ -224,25 +196,15 @@ mod tests {
 
     #[test]
     fn only_sources_that_show_a_key_are_replaced() {
-        #[derive(Debug)]
-        struct Outer(std::io::Error);
-        impl fmt::Display for Outer {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("outer")
-            }
-        }
-        impl Error for Outer {
-            fn source(&self) -> Option<&(dyn Error + 'static)> {
-                Some(&self.0)
-            }
-        }
+        let outer = |inner: &str| {
+            let error = StoreError::new(ErrorKind::Unavailable, "outer");
+            Box::new(error.with_source(std::io::Error::other(inner)))
+        };
         let keys = [KEY.to_vec()];
-        let shows = Outer(std::io::Error::other(String::from_utf8_lossy(KEY)));
-        let replaced = source(Box::new(shows), &keys);
+        let replaced = source(outer(&String::from_utf8_lossy(KEY)), &keys);
         assert!(replaced.is::<Redacted>() && replaced.source().is_none());
         assert_eq!(replaced.to_string(), "outer");
         assert_eq!(format!("{replaced:?}"), r#""outer""#);
-        let hides = Outer(std::io::Error::other("broken"));
-        assert!(source(Box::new(hides), &keys).is::<Outer>());
+        assert!(source(outer("broken"), &keys).is::<StoreError>());
     }
 }

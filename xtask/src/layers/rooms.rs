@@ -33,8 +33,8 @@ crates/tollgate-layers/src/prefetch/ changes hand hot table sweeper units driver
 crates/tollgate-memory/src/ counter clock probe shard tables memory_store answers composite families
 crates/tollgate-redis/src/ lock home failure connection commands cluster no_cluster engine redis_store \
     plain builder operate
-crates/tollgate-scenarios/src/ client faults batches clear conformance diagnose extremes leases outage \
-    published redacted refusals secured
+crates/tollgate-scenarios/src/ client secured refusals faults batches clear conformance diagnose extremes \
+    leases outage published redacted
 crates/tollgate-sql/src/ column failure swept postgres sqlite sql_rows
 crates/tollgate-testkit/src/ connection folder flavor port process tls server cluster fake program postgres \
     proxy sentinel shared

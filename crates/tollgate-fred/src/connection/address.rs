@@ -17,9 +17,10 @@ pub trait Address {
 impl<T: AsRef<str> + ?Sized> Address for &T {
     fn read(self) -> Result<Config, StoreError> {
         let url = self.as_ref();
-        let config =
-            Config::from_url(url).map_err(|error| NoConnection::InvalidAddress.error(error));
-        kept(url, config?)
+        let config = Config::from_url(url);
+        let config = config.map_err(|error| NoConnection::InvalidAddress.error(error))?;
+        is_kept(url, &config)?;
+        Ok(config)
     }
 }
 
@@ -35,15 +36,9 @@ impl Address for Config {
     }
 }
 
-/// Returns the `config` that fred made of `url`, if it keeps all that `url` says.
-fn kept(url: &str, config: Config) -> Result<Config, StoreError> {
-    is_kept(url, config.uses_tls())?;
-    Ok(config)
-}
-
-/// Fails if fred would not do what `url` says: it ignores parameters that it does not know, takes
-/// any unknown scheme for `redis`, and without its features for TLS does without TLS.
-fn is_kept(url: &str, uses_tls: bool) -> Result<(), StoreError> {
+/// Fails if fred does not do what `url` says, of which it made `config`: it ignores parameters that it
+/// does not know, takes any unknown scheme for `redis`, and without its features for TLS does without TLS.
+fn is_kept(url: &str, config: &Config) -> Result<(), StoreError> {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let scheme = scheme.to_ascii_lowercase();
     let (server, kind) = scheme.split_at(scheme.find(['-', '+']).unwrap_or(scheme.len()));
@@ -83,7 +78,7 @@ fn is_kept(url: &str, uses_tls: bool) -> Result<(), StoreError> {
             }
         }));
     }
-    if asks_for_tls && !uses_tls {
+    if asks_for_tls && !config.uses_tls() {
         return Err(misconfigured(
             "this program has no TLS: build it with one of the features `enable-rustls`, \
              `enable-rustls-ring` and `enable-native-tls`",
@@ -118,18 +113,16 @@ mod tests {
     fn addresses_are_read_in_every_form() {
         let text = "redis://127.0.0.1:7001/2".to_owned();
         let config = Config::from_url(&text).unwrap();
-        for read in [
-            text.as_str().read(),
-            (&text).read(),
-            text.clone().read(),
-            config.clone().read(),
-        ] {
+        let texts = [text.as_str().read(), (&text).read(), text.clone().read()];
+        for read in texts.into_iter().chain([config.clone().read()]) {
             assert_eq!(read.unwrap(), config);
         }
     }
 
     #[test]
     fn tls_without_its_feature_is_an_error() {
+        // The first as fred makes it of any URL in a program without TLS.
+        let (without, with) = (Config::default(), Config::from_url("rediss://h").unwrap());
         for url in [
             "rediss://h",
             "REDISS://h",
@@ -137,11 +130,9 @@ mod tests {
             "rediss-sentinel://h",
             "valkeys://h",
         ] {
-            // As fred makes it of any URL in a program without TLS.
-            let config = Config::default();
-            let error = kept(url, config).unwrap_err();
+            let error = is_kept(url, &without).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Misconfigured, "{url}");
-            is_kept(url, true).unwrap();
+            is_kept(url, &with).unwrap();
         }
         for url in [
             "redis://rediss",
@@ -149,7 +140,7 @@ mod tests {
             "valkey://h",
             "REDIS://h",
         ] {
-            is_kept(url, false).unwrap();
+            is_kept(url, &without).unwrap();
         }
     }
 

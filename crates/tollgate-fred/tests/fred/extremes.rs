@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tollgate_fred::lease::ConcurrencyLimiter;
 use tollgate_fred::store::{Check, Operation, Request};
-use tollgate_fred::{ErrorKind, FredStore, FredStoreBuilder, RateLimiter, Store, TimeSource};
+use tollgate_fred::{ErrorKind, FredStore, FredStoreBuilder, RateLimiter, Store};
 use tollgate_scenarios::Connected;
-use tollgate_scenarios::extremes as shared;
+use tollgate_scenarios::extremes::are_taken;
 use tollgate_scenarios::secured::is_misconfigured;
 use tollgate_testkit::{Flavor, Server};
 use tollgate_wire::Options;
@@ -15,7 +15,7 @@ use tollgate_wire::Options;
 #[tokio::test]
 async fn a_pool_takes_extreme_times() {
     let server = Server::start(Flavor::System);
-    shared::are_taken(async |options| {
+    are_taken(async |options| {
         let builder = FredStoreBuilder::from(options);
         let store = builder.connect_pool(&server.url(), 2).await?;
         Ok(Arc::new(store) as Connected)
@@ -24,23 +24,12 @@ async fn a_pool_takes_extreme_times() {
 }
 
 #[tokio::test]
-async fn the_store_has_the_options_it_was_given() {
+async fn a_store_has_the_options_it_was_given() {
     let server = Server::start(Flavor::System);
-    let store = FredStore::connect(&server.url()).await.unwrap();
-    assert_eq!(*store.options(), Options::new());
-    let all = FredStore::builder()
-        .hashed_long_keys([1; 16])
-        .caller_slack(Duration::from_secs(1))
-        .time_source(TimeSource::Caller)
-        .deadline(Duration::from_secs(2))
-        .batches(true)
-        .prefix("shop");
-    let store = all.connect(&server.url()).await.unwrap();
-    let options = shared::changed();
-    assert_eq!(*store.options(), options);
-    let more = FredStoreBuilder::from(options.clone()).hashed_keys([2; 16]);
-    let store = more.connect_pool(&server.url(), 1).await.unwrap();
-    assert_eq!(*store.options(), options.with_hashed_keys([2; 16]));
+    let builder = FredStore::builder().batches(true).prefix("shop");
+    let store = builder.connect_pool(&server.url(), 1).await.unwrap();
+    let options = Options::new().with_batches(true).with_prefix("shop");
+    assert_eq!(*store.options(), options.unwrap());
 }
 
 #[tokio::test]

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
-use tollgate_core::store::{Check, Request};
-use tollgate_core::{ErrorKind, Key, Store};
+use tollgate_core::ErrorKind;
 use tollgate_fred::fred::interfaces::ClientLike;
 use tollgate_fred::fred::prelude::Client;
 use tollgate_fred::fred::types::config::Blocking;
@@ -17,7 +16,7 @@ use tollgate_scenarios::refusals as shared;
 use tollgate_testkit::{Answer, FakeServer};
 use tollgate_wire::Options;
 
-use shared::{DONE, limit, limiter, replies};
+use shared::{DONE, limiter, replies};
 
 const DEADLINE: Duration = Duration::from_secs(2);
 
@@ -134,19 +133,5 @@ async fn calls_do_not_wait_for_an_operator() {
         diagnosis = limiter.store().diagnose() => panic!("{diagnosis:?}"),
         outcome = call => panic!("{outcome:?}"),
         () = received(&server, 1) => {}
-    }
-}
-
-#[tokio::test]
-async fn a_cluster_does_not_decide_keys_of_several_slots_together() {
-    let node = FakeServer::start_node(&[], replies(&[DONE.into()]));
-    let server = FakeServer::start(replies(&[DONE.into()]));
-    let limit = limit();
-    for (server, scheme, expected) in [(&server, "redis", true), (&node, "redis-cluster", false)] {
-        let store = connect(&url(server, scheme)).await;
-        let (one, other) = (Key::new("a"), Key::new("b"));
-        let checks = [one, other].map(|key| Check::new(&limit, key, 1));
-        let request = Request::consume(checks[0]).and(checks[1]);
-        assert_eq!(store.supports(&request).is_ok(), expected, "{scheme}");
     }
 }

@@ -7,6 +7,7 @@ use redis::ProtocolVersion;
 use redis::cluster::ClusterClientBuilder;
 use redis::parse_redis_value;
 use tollgate_testkit::{Answer, FakeServer};
+use tollgate_wire::inside::Node;
 
 use crate::connection::cluster;
 
@@ -126,10 +127,8 @@ fn only_a_node_that_was_looked_up_by_its_address_may_be_unknown() {
 
 /// Sends two commands to a node that answers the second with `reply`, or to a node that the
 /// cluster does not have.
-async fn sent(
-    reply: Answer,
-    to: &tollgate_wire::inside::Node,
-) -> Result<Result<Vec<Value>, String>, Failure> {
+async fn sent(reply: impl Into<Answer>, to: Node) -> Result<Result<Vec<Value>, String>, Failure> {
+    let reply = reply.into();
     let node = FakeServer::start_node(&[], move |words| match &*words[0] {
         "HELLO" => "%1\r\n+proto\r\n:3\r\n".into(),
         "SECOND" => reply.clone(),
@@ -141,40 +140,23 @@ async fn sent(
     let cluster = Cluster::of(&connection, None, Duration::from_secs(1)).unwrap();
     let mut commands = redis::pipe();
     commands.cmd("FIRST").cmd("SECOND");
-    cluster.send_all(commands, to).await
+    cluster.send_all(commands, &to).await
 }
 
 #[tokio::test]
 async fn an_operators_commands_are_answered_together() {
-    let replies = sent(":7\r\n".into(), &tollgate_wire::inside::Node::Any);
-    let replies = replies.await.unwrap();
+    let replies = sent(":7\r\n", Node::Any).await.unwrap();
     assert_eq!(replies, Ok(vec![Value::Okay, Value::Int(7)]));
-    let replies = sent(
-        "-OOM no\r\n".into(),
-        &tollgate_wire::inside::Node::Serving(1),
-    )
-    .await;
+    let replies = sent("-OOM no\r\n", Node::Serving(1)).await;
     let Ok(Ok(replies)) = &replies else {
         panic!("{replies:?}");
     };
     assert!(matches!(replies[..], [Value::Okay, Value::ServerError(_)]));
-    let line = "MOVED 1 127.0.0.1:1";
-    let replies = sent(
-        format!("-{line}\r\n").into(),
-        &tollgate_wire::inside::Node::Any,
-    )
-    .await;
-    assert_eq!(replies.unwrap(), Err(line.to_owned()));
-    let lost = sent(
-        Answer::ReplyAndClose(String::new()),
-        &tollgate_wire::inside::Node::Any,
-    )
-    .await;
+    let moved = sent("-MOVED 1 127.0.0.1:1\r\n", Node::Any).await.unwrap();
+    assert_eq!(moved, Err("MOVED 1 127.0.0.1:1".to_owned()));
+    let lost = sent(Answer::ReplyAndClose(String::new()), Node::Any).await;
     assert!(matches!(lost, Err(Failure::Lost(_))), "{lost:?}");
-    let nowhere = tollgate_wire::inside::Node::At {
-        host: "127.0.0.1".to_owned(),
-        port: 1,
-    };
-    let unsent = sent(":7\r\n".into(), &nowhere).await;
+    let (host, port) = ("127.0.0.1".to_owned(), 1);
+    let unsent = sent(":7\r\n", Node::At { host, port }).await;
     assert!(matches!(unsent, Err(Failure::NotSent(_))), "{unsent:?}");
 }

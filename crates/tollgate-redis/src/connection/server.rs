@@ -129,11 +129,14 @@ mod tests {
     use super::super::link::PAUSE;
     use super::*;
 
-    /// A server that rejects clients while `is_closed`.
-    fn door(is_closed: &Arc<AtomicBool>) -> FakeServer {
+    /// A server that rejects clients while `is_closed`, after a pause.
+    fn door(is_closed: &Arc<AtomicBool>, pause: Duration) -> FakeServer {
         let is_closed = Arc::clone(is_closed);
         FakeServer::start(move |words| match &*words[0] {
-            "HELLO" if is_closed.load(Ordering::SeqCst) => "-WRONGPASS no\r\n".into(),
+            "HELLO" if is_closed.load(Ordering::SeqCst) => {
+                thread::sleep(pause);
+                "-WRONGPASS no\r\n".into()
+            }
             "HELLO" => "%1\r\n+proto\r\n:3\r\n".into(),
             "NOISE" => "?\r\n".into(),
             _ => "+OK\r\n".into(),
@@ -141,10 +144,8 @@ mod tests {
     }
 
     async fn connect(server: &FakeServer) -> ServerConnection {
-        let url = format!(
-            "redis://:secret@127.0.0.1:{}/?protocol=resp3",
-            server.port()
-        );
+        let port = server.port();
+        let url = format!("redis://:secret@127.0.0.1:{port}/?protocol=resp3");
         let client = Client::open(url).unwrap();
         ServerConnection::new(client).await.unwrap()
     }
@@ -172,7 +173,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_is_let_in_again_finds_out_at_its_next_call() {
         let is_closed = Arc::default();
-        let server = door(&is_closed);
+        let server = door(&is_closed, Duration::ZERO);
         let connection = connect(&server).await;
         for _ in 0..2 {
             reject(&connection, &server, &is_closed).await;
@@ -200,7 +201,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_is_rejected_does_not_ask_with_every_call() {
         let is_closed = Arc::default();
-        let server = door(&is_closed);
+        let server = door(&is_closed, Duration::ZERO);
         let connection = connect(&server).await;
         reject(&connection, &server, &is_closed).await;
         let before = server.count("HELLO");
@@ -220,18 +221,8 @@ mod tests {
     /// All of them wait for one connection, and then for one more.
     #[tokio::test]
     async fn calls_that_are_rejected_together_share_the_next_attempt() {
-        let is_closed = Arc::new(AtomicBool::new(false));
-        let server = FakeServer::start({
-            let is_closed = Arc::clone(&is_closed);
-            move |words| match &*words[0] {
-                "HELLO" if is_closed.load(Ordering::SeqCst) => {
-                    thread::sleep(PAUSE);
-                    "-WRONGPASS no\r\n".into()
-                }
-                "HELLO" => "%1\r\n+proto\r\n:3\r\n".into(),
-                _ => "+OK\r\n".into(),
-            }
-        });
+        let is_closed = Arc::default();
+        let server = door(&is_closed, PAUSE);
         let connection = connect(&server).await;
         reject(&connection, &server, &is_closed).await;
         let asked = fail_together(&connection, &server).await;
@@ -240,7 +231,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_may_have_been_run_is_not_sent_again() {
-        let server = door(&Arc::default());
+        let server = door(&Arc::default(), Duration::ZERO);
         let connection = connect(&server).await;
         sleep(PAUSE).await;
         call(&connection, "NOISE").await.unwrap_err();

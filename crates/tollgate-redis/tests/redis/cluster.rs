@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_core::{Decision, ErrorKind, FixedWindow, Gcra, Limit, Quota, RateLimiter};
+use tollgate_core::{Decision, ErrorKind, Gcra, Limit, Quota, RateLimiter};
 use tollgate_redis::redis::cluster::ClusterClientBuilder;
 use tollgate_redis::redis::cluster_async::ClusterConnection;
 use tollgate_redis::{RedisStore, RedisStoreBuilder};
+use tollgate_scenarios::refusals::limit;
 use tollgate_scenarios::secured::until_let_in;
 use tollgate_testkit::{Cluster, Flavor, Server};
 use tollgate_wire::Options;
@@ -22,16 +23,11 @@ async fn limiter(cluster: &Cluster, limits: impl IntoIterator<Item = Limit>) -> 
     RateLimiter::new(store.unwrap(), limits).unwrap()
 }
 
-pub(crate) fn five_an_hour() -> Limit {
-    let quota = Quota::per_hour(5);
-    Limit::new("hourly", FixedWindow::anchored(quota)).unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn follows_a_slot() {
     for flavor in Flavor::chosen() {
         let cluster = Cluster::masters_only(flavor, 3);
-        let limiter = limiter(&cluster, [five_an_hour()]).await;
+        let limiter = limiter(&cluster, [limit()]).await;
         follow_a_slot(&cluster, &limiter).await;
     }
 }
@@ -41,7 +37,7 @@ async fn follows_a_slot_with_a_given_client() {
     let cluster = Cluster::masters_only(Flavor::System, 3);
     let options = Options::default().with_deadline(Duration::from_secs(5));
     let store = brought(&cluster, options).await;
-    let limiter = RateLimiter::new(store, [five_an_hour()]).unwrap();
+    let limiter = RateLimiter::new(store, [limit()]).unwrap();
     follow_a_slot(&cluster, &limiter).await;
 }
 
@@ -111,7 +107,7 @@ async fn follows_to_a_new_node(connection_of_its_own: bool) {
     } else {
         brought(&cluster, options).await
     };
-    let limiter = RateLimiter::new(store, [five_an_hour()]).unwrap();
+    let limiter = RateLimiter::new(store, [limit()]).unwrap();
 
     let migration = cluster.begin_migration(Cluster::slot_of("key"), &new);
     if connection_of_its_own {
@@ -140,7 +136,7 @@ async fn is_unavailable_at_a_new_node_with_a_given_client() {
 async fn waits_for_keys_that_a_migration_has_split() {
     let cluster = Cluster::masters_only(Flavor::System, 2);
     let burst = Limit::new("burst", Gcra::new(Quota::per_hour(5)).unwrap()).unwrap();
-    let limiter = Arc::new(limiter(&cluster, [burst, five_an_hour()]).await);
+    let limiter = Arc::new(limiter(&cluster, [burst, limit()]).await);
     assert!(limiter.check("key").await.unwrap().is_allowed());
 
     let slot = Cluster::slot_of("key");
@@ -176,7 +172,7 @@ async fn an_error_of_reading_the_slots_does_not_refuse_a_call_that_was_sent() {
         .connect_cluster(urls)
         .await
         .unwrap();
-    let limiter = Arc::new(RateLimiter::new(store, [five_an_hour()]).unwrap());
+    let limiter = Arc::new(RateLimiter::new(store, [limit()]).unwrap());
     assert!(limiter.check("key").await.unwrap().is_allowed());
 
     // The slot of another key moves to the same node, which the store does not know yet.

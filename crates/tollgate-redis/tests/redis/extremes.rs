@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tollgate_redis::redis::aio::ConnectionLike;
 use tollgate_redis::{RedisStore, RedisStoreBuilder, TimeSource};
-use tollgate_scenarios::extremes as shared;
 use tollgate_scenarios::secured::is_misconfigured;
 use tollgate_testkit::{FakeServer, Flavor, Server};
 use tollgate_wire::Options;
@@ -37,7 +36,14 @@ async fn the_store_has_the_options_it_was_given() {
         .batches(true)
         .prefix("shop");
     let store = all.connect(server.url()).await.unwrap();
-    let options = shared::changed();
+    let options = Options::new()
+        .with_hashed_long_keys([1; 16])
+        .with_caller_slack(Duration::from_secs(1))
+        .with_time_source(TimeSource::Caller)
+        .with_deadline(Duration::from_secs(2))
+        .with_batches(true)
+        .with_prefix("shop")
+        .unwrap();
     assert_eq!(*store.options(), options);
     let more = RedisStoreBuilder::from(options.clone()).hashed_keys([2; 16]);
     let store = more.connect(server.url()).await.unwrap();

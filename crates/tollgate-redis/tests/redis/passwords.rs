@@ -4,36 +4,8 @@ use std::time::Duration;
 
 use tollgate_core::ErrorKind;
 use tollgate_redis::RedisStoreBuilder;
-use tollgate_scenarios::secured as shared;
+use tollgate_scenarios::secured::{limiter, options, until_let_in};
 use tollgate_testkit::{Flavor, Server};
-
-use shared::{REFUSED, limiter, options, until_let_in};
-
-/// An error from an earlier attempt to reconnect is not reported to a later call.
-#[tokio::test]
-async fn a_refusal_does_not_answer_a_later_call() {
-    let server = Server::options(Flavor::System).password("secret").start();
-    let builder = RedisStoreBuilder::from(options());
-    let store = builder.connect(server.url()).await;
-    let limiter = limiter(store.unwrap());
-    assert_eq!(limiter.check("alice").await.unwrap().remaining(), 8);
-    let mut control = server.connection();
-    let mut tell = |words: &[&str]| control.command(words).unwrap();
-    for (is_called, remaining) in [(false, 7), (true, 6)] {
-        tell(&["CONFIG", "SET", "requirepass", "other"]);
-        tell(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        if is_called {
-            let error = limiter.check("alice").await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-            assert!(error.to_string().contains(REFUSED), "{error}");
-        }
-        tell(&["CONFIG", "SET", "requirepass", "secret"]);
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        let decision = limiter.check("alice").await.unwrap();
-        assert_eq!(decision.remaining(), remaining);
-    }
-}
 
 #[tokio::test]
 async fn a_store_reconnects_after_the_server_was_out_of_connections() {

@@ -8,12 +8,13 @@ use tollgate_redis::redis::aio::MultiplexedConnection;
 use tollgate_redis::redis::{RedisError, TlsCertificates};
 use tollgate_redis::{PlainStore, RedisStore, RedisStoreBuilder};
 use tollgate_scenarios::redacted as shared;
+use tollgate_scenarios::secured::options;
 use tollgate_testkit::{Flavor, Server};
 
 use crate::client::multiplexed;
 
 async fn plain(url: String) -> PlainStore<MultiplexedConnection> {
-    RedisStoreBuilder::from(shared::options())
+    RedisStoreBuilder::from(options())
         .plain(multiplexed(url).await, &[])
         .unwrap()
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tollgate_core::{ErrorKind, RateLimiter};
+use tollgate_core::ErrorKind;
 use tollgate_redis::RedisStoreBuilder;
 use tollgate_redis::connection::{self, SentinelConnection};
 use tollgate_redis::redis::sentinel::{SentinelClientBuilder, SentinelServerType};
@@ -10,11 +10,11 @@ use tollgate_redis::redis::{
     ConnectionAddr, ProtocolVersion, RedisError, TlsCertificates, TlsMode,
 };
 use tollgate_scenarios::Client;
-use tollgate_scenarios::secured as shared;
+use tollgate_scenarios::{refusals, secured as shared};
 use tollgate_testkit::{Authority, Cluster, Flavor, SentinelGroup, Server};
 
 use crate::client::{Redis, certificates};
-use crate::cluster::{five_an_hour, follow_a_slot};
+use crate::cluster::follow_a_slot;
 use shared::{
     DISTRUSTED, call, choose, decides, follows_a_failover, is_misconfigured, let_in, limiter,
     options,
@@ -67,7 +67,7 @@ async fn a_cluster_is_followed_with_certificates() {
         builder.connect_cluster(cluster.urls())
     };
     let store = connect(certificates(&authority, None)).await;
-    let limiter = RateLimiter::new(store.unwrap(), [five_an_hour()]).unwrap();
+    let limiter = refusals::limiter(store.unwrap());
     follow_a_slot(&cluster, &limiter).await;
 
     let builder = RedisStoreBuilder::from(options());

@@ -20,13 +20,7 @@ pub async fn primary_is_demoted_behind_one_address(client: &dyn Client) {
     let (old, new) = wait(|| (Server::start(Flavor::System), Server::start(Flavor::System)));
     wait(|| follow(&new, &old));
     let proxy = Proxy::start(old.address());
-    let scene = Scene::with(
-        client
-            .server(&proxy.url(), suffering(client))
-            .await
-            .unwrap(),
-        client.server(&new.url(), patient(client)).await.unwrap(),
-    );
+    let scene = Scene::on_server(client, &new, &proxy.url()).await;
     let load = scene.load().await;
 
     wait(|| new.command(&["REPLICAOF", "NO", "ONE"]));
@@ -60,10 +54,7 @@ fn follow(replica: &Server, primary: &Server) {
 }
 
 fn is_linked(replica: &Server) -> bool {
-    let reply = replica.command(&["INFO", "replication"]);
-    reply
-        .text()
-        .is_some_and(|text| text.contains("master_link_status:up"))
+    replica.info("replication", "master_link_status").as_deref() == Some("up")
 }
 
 /// What a server says that executes nothing now, while another may.
@@ -117,13 +108,9 @@ pub async fn sentinels_name_another_primary(client: &dyn Client) {
         FakeServer::start(move |words| named(words, primary.load(Ordering::SeqCst)))
     };
     let sentinels = [sentinel.url()];
-    let scene = Scene::with(
-        client
-            .sentinels(&sentinels, "primary", suffering(client))
-            .await
-            .unwrap(),
-        client.server(&new.url(), patient(client)).await.unwrap(),
-    );
+    let store = client.sentinels(&sentinels, "primary", suffering(client));
+    let auditor = client.server(&new.url(), patient(client)).await;
+    let scene = Scene::with(store.await.unwrap(), auditor.unwrap());
     assert!(scene.limiter().check(KEY).await.unwrap().is_allowed());
 
     wait(|| old.command(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]));

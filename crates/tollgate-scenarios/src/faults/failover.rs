@@ -83,15 +83,10 @@ fn follow(primary: &Server, replicas: usize) {
 async fn watched_by(client: &dyn Client, group: &SentinelGroup) -> Scene {
     wait(|| follow(group.primary(), group.servers().len() - 1));
     let (urls, name) = (group.sentinel_urls(), group.primary_name());
+    let connect = async |options| client.sentinels(&urls, name, options).await.unwrap();
     Scene::with(
-        client
-            .sentinels(&urls, name, suffering(client))
-            .await
-            .unwrap(),
-        client
-            .sentinels(&urls, name, patient(client))
-            .await
-            .unwrap(),
+        connect(suffering(client)).await,
+        connect(patient(client)).await,
     )
 }
 

@@ -1,7 +1,6 @@
 //! A server that hangs for longer than the deadline, and then resumes.
 
 use tokio::time::sleep;
-use tollgate_core::ErrorKind;
 use tollgate_testkit::{Flavor, Server};
 
 use super::load::CALLERS;
@@ -32,10 +31,7 @@ async fn hang(client: &dyn Client, fault: &str, begin: impl Fn(&Server), end: im
     load.mark();
     wait(|| end(&server));
     let (tally, resumed) = load.recovered().await;
-    assert!(
-        tally.errors(ErrorKind::Unknown) >= CALLERS.into(),
-        "{tally}"
-    );
+    tally.leaves_open(CALLERS.into());
     // A client that reconnects meanwhile reports that nothing was sent.
     scene
         .settle_runs(client, fault, &server, &tally, resumed)

@@ -1,7 +1,7 @@
 //! `Load`: callers that keep calling during a fault.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
@@ -181,11 +181,11 @@ impl Shared {
     }
 
     fn tally(&self) -> MutexGuard<'_, Tally> {
-        lock(&self.tally)
+        self.tally.lock().unwrap()
     }
 
     fn mark(&self) -> MutexGuard<'_, Mark> {
-        lock(&self.mark)
+        self.mark.lock().unwrap()
     }
 }
 
@@ -197,8 +197,4 @@ impl Mark {
             most_left: 0,
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -56,10 +56,7 @@ pub async fn replies_are_late(client: &dyn Client) {
     let (tally, resumed) = load.recovered().await;
     let fault = "replies are 0.7 s late";
     network.settle(client, fault, &tally, resumed).await;
-    assert!(
-        tally.errors(ErrorKind::Unknown) >= CALLERS.into(),
-        "{tally}"
-    );
+    tally.leaves_open(CALLERS.into());
 }
 
 /// A call whose reply is cut off counts once, and is not sent again.
@@ -84,12 +81,7 @@ pub async fn replies_are_cut_off(client: &dyn Client) {
         }
         longest_absence = longest_absence.max(ended.elapsed());
     }
-    assert_eq!(
-        executed(&network.server),
-        1 + CUTS,
-        "runs of {} calls",
-        1 + CUTS
-    );
+    assert_eq!(executed(&network.server), 1 + CUTS);
     assert_eq!(network.scene.counted(KEY).await, 1 + CUTS);
     assert_eq!((tally.allowed(), tally.unknown()), (1, CUTS), "{tally}");
     let admitted = 1 + network.scene.use_up(KEY).await;
@@ -121,7 +113,7 @@ pub async fn connections_are_cut(client: &dyn Client) {
     network
         .settle(client, &fault, &tally, longest_absence)
         .await;
-    assert!(tally.errors(ErrorKind::Unknown) >= CUTS, "{tally}");
+    tally.leaves_open(CUTS);
 }
 
 /// Connections are cut in a cluster, where client libraries may retry on their own.
@@ -149,7 +141,7 @@ pub async fn cluster_connections_are_cut(client: &dyn Client) {
     scene
         .settle_runs(client, &fault, master, &tally, longest_absence)
         .await;
-    assert!(tally.errors(ErrorKind::Unknown) > 0, "{tally}");
+    tally.leaves_open(1);
 }
 
 /// Without a connection, nothing is sent and calls fail immediately.
@@ -188,10 +180,7 @@ pub async fn replies_are_dropped(client: &dyn Client) {
     let (tally, resumed) = load.recovered().await;
     let fault = "all replies are dropped, then the connection is cut";
     network.settle(client, fault, &tally, resumed).await;
-    assert!(
-        tally.errors(ErrorKind::Unknown) >= CALLERS.into(),
-        "{tally}"
-    );
+    tally.leaves_open(CALLERS.into());
 }
 
 /// A connection accepts requests but never replies, while a new one would work.
@@ -217,10 +206,7 @@ pub async fn falls_silent(client: &dyn Client) {
     tally.add(since);
     let fault = format!("the connection falls silent, is {found}, and is cut");
     network.settle(client, &fault, &tally, resumed).await;
-    assert!(
-        tally.errors(ErrorKind::Unknown) >= CALLERS.into(),
-        "{tally}"
-    );
+    tally.leaves_open(CALLERS.into());
 }
 
 /// Calls and charges whose replies are cut off are repeated with their ids: all are allowed, and each is counted

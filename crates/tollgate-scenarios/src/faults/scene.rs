@@ -166,14 +166,11 @@ pub(crate) fn wait<T>(work: impl FnOnce() -> T) -> T {
 
 /// Returns how many scripts the server has run since it started.
 pub(crate) fn executed(server: &Server) -> u64 {
-    let reply = wait(|| server.command(&["INFO", "commandstats"]));
-    let text = reply.text().expect("information");
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("cmdstat_evalsha:"));
-    let Some(line) = line else { return 0 };
+    let Some(line) = wait(|| server.info("commandstats", "cmdstat_evalsha")) else {
+        return 0;
+    };
     let field = |name: &str| -> u64 {
-        let mut fields = line.trim_end().split(',');
+        let mut fields = line.split(',');
         let value = fields.find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
         value.expect("a field").parse().expect("a number")
     };

@@ -100,6 +100,12 @@ impl Tally {
         count.copied().unwrap_or_default()
     }
 
+    /// Checks that so many calls at least may or may not have been counted.
+    #[track_caller]
+    pub(crate) fn leaves_open(&self, least: u64) {
+        assert!(self.errors(ErrorKind::Unknown) >= least, "{self}");
+    }
+
     /// Checks that every call ended within its deadline, and that only these errors occurred.
     #[track_caller]
     pub(crate) fn fails_only_with(&self, kinds: &[ErrorKind]) {

@@ -23,16 +23,6 @@ pub struct ClusterOptions {
 }
 
 impl ClusterOptions {
-    /// Returns options for three masters of `flavor`, with one replica each.
-    #[track_caller]
-    pub fn new(flavor: Flavor) -> Self {
-        Self {
-            server: ServerOptions::new(flavor),
-            masters: 3,
-            replicas: 1,
-        }
-    }
-
     /// Sets the number of masters, which share the slots evenly.
     #[must_use]
     pub fn masters(mut self, masters: usize) -> Self {
@@ -98,20 +88,23 @@ impl Cluster {
     /// Starts three masters of `flavor`, with one replica each.
     #[track_caller]
     pub fn start(flavor: Flavor) -> Self {
-        ClusterOptions::new(flavor).start()
+        Self::options(flavor).start()
     }
 
     /// Starts `masters` nodes of `flavor` without replicas, which is faster.
     #[track_caller]
     pub fn masters_only(flavor: Flavor, masters: usize) -> Self {
-        let options = ClusterOptions::new(flavor);
-        options.masters(masters).replicas(0).start()
+        Self::options(flavor).masters(masters).replicas(0).start()
     }
 
-    /// Returns options for a cluster of `flavor`.
+    /// Returns options for three masters of `flavor`, with one replica each.
     #[track_caller]
     pub fn options(flavor: Flavor) -> ClusterOptions {
-        ClusterOptions::new(flavor)
+        ClusterOptions {
+            server: Server::options(flavor),
+            masters: 3,
+            replicas: 1,
+        }
     }
 
     /// Returns the slot of `key`, from 0 to 16383; if `key` has a non-empty hash tag in braces, the

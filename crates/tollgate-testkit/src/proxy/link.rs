@@ -19,11 +19,6 @@ use super::orders::Orders;
 /// when they are due.
 #[derive(Debug)]
 pub(super) struct Link {
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-struct Shared {
     client: TcpStream,
     server: TcpStream,
     orders: Arc<Orders>,
@@ -37,11 +32,11 @@ impl Link {
         client: TcpStream,
         upstream: &str,
         orders: &Arc<Orders>,
-    ) -> io::Result<Self> {
+    ) -> io::Result<Arc<Self>> {
         let server = TcpStream::connect(upstream)?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
-        let shared = Arc::new(Shared {
+        let link = Arc::new(Self {
             client,
             server,
             orders: Arc::clone(orders),
@@ -49,30 +44,21 @@ impl Link {
             cuts: Mutex::default(),
         });
         let (sender, receiver) = channel();
-        let of = |work: fn(&Shared) -> io::Result<()>| {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || shared.end_after(work(&shared)))
-        };
-        of(Shared::pass_requests);
-        let replies = Arc::clone(&shared);
+        let requests = Arc::clone(&link);
+        thread::spawn(move || requests.end_after(requests.pass_requests()));
+        let replies = Arc::clone(&link);
         // This thread only drops the sender, so that replies that have arrived are still delivered.
         thread::spawn(move || replies.take_replies(&sender));
-        let delivered = Arc::clone(&shared);
+        let delivered = Arc::clone(&link);
         thread::spawn(move || delivered.end_after(delivered.deliver(&receiver)));
-        Ok(Self { shared })
-    }
-
-    pub(super) fn cut(&self) {
-        self.shared.cut();
+        Ok(link)
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.shared.ended.load(Ordering::SeqCst)
+        self.ended.load(Ordering::SeqCst)
     }
-}
 
-impl Shared {
-    fn cut(&self) {
+    pub(super) fn cut(&self) {
         self.ended.store(true, Ordering::SeqCst);
         for stream in [&self.client, &self.server] {
             // Fails if the other side has already closed; that is fine.

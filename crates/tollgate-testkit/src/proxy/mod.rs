@@ -4,7 +4,6 @@ mod frame;
 mod link;
 mod orders;
 
-use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +24,7 @@ pub struct Proxy {
     port: Port,
     upstream: Arc<Mutex<String>>,
     orders: Arc<Orders>,
-    links: Arc<Mutex<Vec<Link>>>,
+    links: Arc<Mutex<Vec<Arc<Link>>>>,
     acceptor: Mutex<Option<Acceptor>>,
 }
 
@@ -85,7 +84,7 @@ impl Proxy {
 
     /// Cuts all connections; clients may reconnect.
     pub fn cut(&self) {
-        for link in self.links().drain(..) {
+        for link in lock(&self.links).drain(..) {
             link.cut();
         }
     }
@@ -100,7 +99,7 @@ impl Proxy {
     /// Refuses new connections until [`accept`](Self::accept), as if the server were down. Open
     /// connections stay open.
     pub fn refuse(&self) {
-        let Some(acceptor) = self.acceptor().take() else {
+        let Some(acceptor) = lock(&self.acceptor).take() else {
             return;
         };
         acceptor.stopped.store(true, Ordering::SeqCst);
@@ -112,7 +111,7 @@ impl Proxy {
     /// Accepts new connections again after [`refuse`](Self::refuse).
     #[track_caller]
     pub fn accept(&self) {
-        let mut acceptor = self.acceptor();
+        let mut acceptor = lock(&self.acceptor);
         if acceptor.is_some() {
             return;
         }
@@ -128,7 +127,9 @@ impl Proxy {
                 }
                 let upstream = lock(&upstream).clone();
                 // If the client is gone or the server is down, wait for the next connection.
-                if let Ok(link) = stream.and_then(|stream| open(stream, &upstream, &orders)) {
+                let link = stream.and_then(|stream| Link::open(stream, &upstream, &orders));
+                if let Ok(link) = link {
+                    orders.connections.fetch_add(1, Ordering::SeqCst);
                     let mut links = lock(&links);
                     links.retain(|link| !link.has_ended());
                     links.push(link);
@@ -142,14 +143,6 @@ impl Proxy {
     pub fn connections(&self) -> u64 {
         self.orders.connections.load(Ordering::SeqCst)
     }
-
-    fn links(&self) -> MutexGuard<'_, Vec<Link>> {
-        lock(&self.links)
-    }
-
-    fn acceptor(&self) -> MutexGuard<'_, Option<Acceptor>> {
-        lock(&self.acceptor)
-    }
 }
 
 impl Drop for Proxy {
@@ -157,12 +150,6 @@ impl Drop for Proxy {
         self.refuse();
         self.cut();
     }
-}
-
-fn open(client: TcpStream, upstream: &str, orders: &Arc<Orders>) -> io::Result<Link> {
-    let link = Link::open(client, upstream, orders)?;
-    orders.connections.fetch_add(1, Ordering::SeqCst);
-    Ok(link)
 }
 
 /// Locks `mutex` even if a thread panicked with it: every change is a single step, so it is

@@ -180,70 +180,41 @@ fn push_literally(pattern: &mut Vec<u8>, text: &[u8]) {
 mod tests {
     use super::*;
 
-    fn read(key: &str) -> Option<(&str, Held)> {
-        name("shop", key.as_bytes()).map(|name| (name.limit, name.held))
-    }
-
-    fn by_script(name: &str, numbers: &[u64]) -> Held {
-        let code = TWINS.iter().position(|twin| twin.name == name);
-        Held::ByScript(Shape {
-            code: code.unwrap(),
-            numbers: Words::from_slice(numbers),
-        })
-    }
+    /// Keys, and how their states are stored: by the script of an algorithm with these numbers, or
+    /// otherwise.
+    const KEYS: &str = "\
+shop:a:gcra:v1:{k} gcra []
+shop:a.b:sliding-log:v1-caller:{k%3a}:/rest:{ sliding-log []
+shop:a:fixed-window-aligned-60:v1:{k} fixed-window [60, 0]
+shop:a:sliding-buckets-60-7:v1:{k} sliding-buckets [60, 7]
+shop:a:calendar-window-month-America/Port-au-Prince:v1:{k} calendar-window []
+shop:a:fixed-window-aligned-60:v1-plain-5-9:{k} CounterOf(540)
+shop:a:fixed-window-aligned-60:v1-plain-9:{k} CounterOf(540)
+shop:a:fixed-window-anchored-60:v1-plain-5:{k} CounterFor(60)
+shop:a:schedule:v1:{k}:r Schedule
+shop:a:schedule:v1-caller:{k} Schedule
+shop:a:schedule:v2:{k} Otherwise
+shop:a:leases:v1:{k}:r Leases
+shop:a:leases:v1-caller:{k} Leases
+shop:a:answer:v1:{k}:r:00ff Answer
+shop:a:answer:v1-caller:{k}:00ff Answer
+shop:a:leases:v2:{k} Otherwise
+shop:a:gcra:v7-caller:{k} Otherwise
+shop:a:gcra:v1-other-5:{k} Otherwise
+shop:a:gcra:v10:{k} Otherwise
+";
 
     #[test]
     fn keys_parse_into_the_names_they_were_made_of() {
-        for (key, limit, held) in [
-            ("shop:a:gcra:v1:{k}", "a", by_script("gcra", &[])),
-            (
-                "shop:a.b:sliding-log:v1-caller:{k%3a}:/rest:{",
-                "a.b",
-                by_script("sliding-log", &[]),
-            ),
-            (
-                "shop:a:fixed-window-aligned-60:v1:{k}",
-                "a",
-                by_script("fixed-window", &[60, 0]),
-            ),
-            (
-                "shop:a:sliding-buckets-60-7:v1:{k}",
-                "a",
-                by_script("sliding-buckets", &[60, 7]),
-            ),
-            (
-                "shop:a:calendar-window-month-America/Port-au-Prince:v1:{k}",
-                "a",
-                by_script("calendar-window", &[]),
-            ),
-            (
-                "shop:a:fixed-window-aligned-60:v1-plain-5-9:{k}",
-                "a",
-                Held::CounterOf(540),
-            ),
-            (
-                "shop:a:fixed-window-aligned-60:v1-plain-9:{k}",
-                "a",
-                Held::CounterOf(540),
-            ),
-            (
-                "shop:a:fixed-window-anchored-60:v1-plain-5:{k}",
-                "a",
-                Held::CounterFor(60),
-            ),
-            ("shop:a:schedule:v1:{k}:r", "a", Held::Schedule),
-            ("shop:a:schedule:v1-caller:{k}", "a", Held::Schedule),
-            ("shop:a:schedule:v2:{k}", "a", Held::Otherwise),
-            ("shop:a:leases:v1:{k}:r", "a", Held::Leases),
-            ("shop:a:leases:v1-caller:{k}", "a", Held::Leases),
-            ("shop:a:answer:v1:{k}:r:00ff", "a", Held::Answer),
-            ("shop:a:answer:v1-caller:{k}:00ff", "a", Held::Answer),
-            ("shop:a:leases:v2:{k}", "a", Held::Otherwise),
-            ("shop:a:gcra:v7-caller:{k}", "a", Held::Otherwise),
-            ("shop:a:gcra:v1-other-5:{k}", "a", Held::Otherwise),
-            ("shop:a:gcra:v10:{k}", "a", Held::Otherwise),
-        ] {
-            assert_eq!(read(key), Some((limit, held)), "{key}");
+        for row in KEYS.lines() {
+            let (key, expected) = row.split_once(' ').unwrap();
+            let name = name("shop", key.as_bytes()).unwrap();
+            let held = match name.held {
+                Held::ByScript(shape) => format!("{} {:?}", TWINS[shape.code].name, shape.numbers),
+                held => format!("{held:?}"),
+            };
+            assert_eq!(held, expected, "{key}");
+            assert_eq!(Some(name.limit), key.split(':').nth(1));
         }
     }
 
@@ -281,7 +252,7 @@ mod tests {
             "other:a:gcra:v1:{k}",
             "session:{k}",
         ] {
-            assert_eq!(read(key), None, "{key}");
+            assert_eq!(name("shop", key.as_bytes()), None, "{key}");
         }
         assert_eq!(name("shop", b"shop:\xff:gcra:v1:{k}"), None);
         let eu = name("shop:eu", b"shop:eu:gcra:gcra:v1:{k}");

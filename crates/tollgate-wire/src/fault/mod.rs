@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate_core::{ErrorKind, StoreError};
+use tollgate_core::ErrorKind::{self, Misconfigured, Protocol, Unavailable, Unsupported};
+use tollgate_core::StoreError;
 
 use super::failure::Failure;
 
@@ -33,7 +34,7 @@ pub(super) enum Effect {
 #[cold]
 pub(super) fn unknown_operation() -> StoreError {
     StoreError::new(
-        ErrorKind::Unsupported,
+        Unsupported,
         "this store does not know the operation: use crates of tollgate of the same version",
     )
 }
@@ -81,37 +82,29 @@ fn meaning_of_code(code: &str) -> Option<(ErrorKind, &'static str)> {
     };
     let kind = match code {
         "CROSSSLOT" | "DENIED" | "MISCONF" | "NOAUTH" | "NOPERM" | "WRONGPASS" | "WRONGTYPE" => {
-            ErrorKind::Misconfigured
+            Misconfigured
         }
-        "EXECABORT" => ErrorKind::Unsupported,
+        "EXECABORT" => Unsupported,
         "OOM" => ErrorKind::Full,
-        _ => ErrorKind::Unavailable,
+        _ => Unavailable,
     };
     Some((kind, advice))
 }
 
 /// Phrases of errors that have no code of their own, the kind of error that they mean, and what to do.
 const PHRASES: [(&str, ErrorKind, &str); 10] = [
-    ("unknown command", ErrorKind::Unsupported, UNKNOWN_COMMAND),
-    ("ACL failure", ErrorKind::Misconfigured, MAY_NOT),
-    ("can't run this command", ErrorKind::Misconfigured, MAY_NOT),
-    ("No permission", ErrorKind::Misconfigured, MAY_NOT),
-    (
-        "max number of clients reached",
-        ErrorKind::Unavailable,
-        CROWDED,
-    ),
+    ("unknown command", Unsupported, UNKNOWN_COMMAND),
+    ("ACL failure", Misconfigured, MAY_NOT),
+    ("can't run this command", Misconfigured, MAY_NOT),
+    ("No permission", Misconfigured, MAY_NOT),
+    ("max number of clients reached", Unavailable, CROWDED),
     // A script that has written something cannot be killed.
-    ("Script killed by user", ErrorKind::Unavailable, KILLED),
-    ("data string too short", ErrorKind::Misconfigured, FOREIGN),
+    ("Script killed by user", Unavailable, KILLED),
+    ("data string too short", Misconfigured, FOREIGN),
     // A state that no limit has written gives TTLs that no limit gives.
-    ("value is not an integer", ErrorKind::Misconfigured, FOREIGN),
-    ("invalid expire time", ErrorKind::Misconfigured, FOREIGN),
-    (
-        "refund is too deep in the log",
-        ErrorKind::Unsupported,
-        TOO_DEEP,
-    ),
+    ("value is not an integer", Misconfigured, FOREIGN),
+    ("invalid expire time", Misconfigured, FOREIGN),
+    ("refund is too deep in the log", Unsupported, TOO_DEEP),
 ];
 const UNKNOWN_COMMAND: &str = "the server does not know a command that this store needs: if it runs no scripts, \
                                use the scriptless store";
@@ -149,7 +142,7 @@ pub(super) fn is_about_the_keys(failure: &Failure) -> bool {
 #[cold]
 pub(super) fn still_uncovered() -> StoreError {
     StoreError::new(
-        ErrorKind::Unavailable,
+        Unavailable,
         "the server's clock moved by days during the call, and nothing was counted: set it, and try again",
     )
 }
@@ -173,7 +166,7 @@ pub fn is_of_replica(line: &str) -> bool {
 pub(super) fn error(failure: Failure, effect: Effect) -> StoreError {
     match failure.redacted(&[]) {
         Failure::Crowded(source) => StoreError::new(
-            ErrorKind::Unavailable,
+            Unavailable,
             format!(
                 "too many calls are in flight: {}, so try again, or make fewer at once",
                 undone(effect)
@@ -181,10 +174,10 @@ pub(super) fn error(failure: Failure, effect: Effect) -> StoreError {
         )
         .with_source(source),
         Failure::Ended(source) => {
-            StoreError::new(ErrorKind::Misconfigured, ENDED).with_source(source)
+            StoreError::new(Misconfigured, ENDED).with_source(source)
         }
         Failure::NotSent(source) => StoreError::new(
-            ErrorKind::Unavailable,
+            Unavailable,
             format!("no connection to the server: {}", undone(effect)),
         )
         .with_source(source),
@@ -193,7 +186,7 @@ pub(super) fn error(failure: Failure, effect: Effect) -> StoreError {
         }
         Failure::Refused { line, source } => refused(&line).with_source(source),
         Failure::Malformed(source) => StoreError::new(
-            ErrorKind::Protocol,
+            Protocol,
             "the reply is not valid in the Redis protocol: check that the address is that of a Redis server, and that no proxy changes replies",
         )
         .with_source(source),
@@ -207,7 +200,7 @@ pub(super) fn too_late(deadline: Duration, effect: Effect, is_out: bool) -> Stor
     }
     let undone = undone(effect);
     StoreError::new(
-        ErrorKind::Unavailable,
+        Unavailable,
         format!("the call was not sent within {deadline:?}: {undone}, so try again"),
     )
 }
@@ -247,7 +240,7 @@ fn lost(what: &str, effect: Effect) -> StoreError {
         Effect::Forgets => "the state may not have been deleted, so reset it again",
     };
     let kind = match effect {
-        Effect::Nothing => ErrorKind::Unavailable,
+        Effect::Nothing => Unavailable,
         _ => ErrorKind::Unknown,
     };
     StoreError::new(kind, format!("{what}: {advice}"))
@@ -258,7 +251,7 @@ fn refused(line: &str) -> StoreError {
     let by_phrase = || phrase().map(|(_, kind, advice)| (*kind, *advice));
     let by_code = known_code(line).and_then(meaning_of_code);
     let (kind, advice) = by_code.or_else(by_phrase).unwrap_or((
-        ErrorKind::Protocol,
+        Protocol,
         "the server replied with an error that this store does not know: look it up in the \
          server's documentation, and see the server's log",
     ));

@@ -3,46 +3,34 @@
 use super::*;
 
 use Effect::{Blocks, Counts, CountsOnce, Forgets, GivesBack, Holds, Lowers, Nothing, Plans};
-use ErrorKind::{Full, Misconfigured, Protocol, Unavailable, Unsupported};
 
-fn kind_of(line: &str) -> ErrorKind {
-    error(Failure::refused(line, "source"), Counts).kind()
-}
+/// What servers say, and what kind of error that is.
+const KINDS: &str = "\
+OOM command not allowed when used memory > 'maxmemory'. => Full
+IN 1: @user_script: 1: -OOM command not allowed => Full
+IN 3: WRONGTYPE Operation against a key => Misconfigured
+READONLY You can't write against a replica. => Unavailable
+LOADING Redis is loading the dataset in memory => Unavailable
+NOPERM this user has no permissions => Misconfigured
+ERR The user can't run this command: ab => Misconfigured
+MOVED 4574 127.0.0.1:7120 => Unavailable
+CROSSSLOT Keys don't hash to the same slot => Misconfigured
+ERR unknown command 'E': 'p:OOM:BUSY No permission' => Unsupported
+ERR max number of clients reached => Unavailable
+IN 1: Script killed by user... => Unavailable
+ERR Script killed by user with SCRIPT KILL. ab => Unavailable
+ERR something new about OOM => Protocol
+ => Protocol
+";
 
 #[test]
 fn error_codes_map_to_kinds() {
-    for (line, kind) in [
-        (
-            "OOM command not allowed when used memory > 'maxmemory'.",
-            Full,
-        ),
-        ("IN 1: @user_script: 1: -OOM command not allowed", Full),
-        ("IN 3: WRONGTYPE Operation against a key", Misconfigured),
-        ("READONLY You can't write against a replica.", Unavailable),
-        (
-            "LOADING Redis is loading the dataset in memory",
-            Unavailable,
-        ),
-        ("NOPERM this user has no permissions", Misconfigured),
-        ("ERR The user can't run this command: ab", Misconfigured),
-        ("MOVED 4574 127.0.0.1:7120", Unavailable),
-        ("CROSSSLOT Keys don't hash to the same slot", Misconfigured),
-        (
-            "ERR unknown command 'E': 'p:OOM:BUSY No permission'",
-            Unsupported,
-        ),
-        ("ERR max number of clients reached", Unavailable),
-        ("IN 1: Script killed by user...", Unavailable),
-        (
-            "ERR Script killed by user with SCRIPT KILL. ab",
-            Unavailable,
-        ),
-        ("ERR something new about OOM", Protocol),
-        ("", Protocol),
-    ] {
+    for row in KINDS.lines() {
+        let (line, kind) = row.split_once(" => ").unwrap();
         let said = "ERR Error running script (call to f_ab): @user_script:";
         let line = line.replace("IN ", said);
-        assert_eq!(kind_of(&line), kind, "{line}");
+        let error = error(Failure::refused(line, "source"), Counts);
+        assert_eq!(format!("{:?}", error.kind()), kind, "{row}");
     }
 }
 

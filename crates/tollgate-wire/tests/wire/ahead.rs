@@ -64,6 +64,11 @@ fn every_algorithm_has_a_latest_instant() {
     let aligned = "fixed-window-aligned-9:v1";
     let plain = |window| format!("fixed-window-aligned-1000000:v1-plain-{window}");
     let (log, ring) = ("sliding-log:v1", "sliding-buckets-1000000-4:v1");
+    let (of_9, of_10) = ("sliding-buckets-9-3:v1", "sliding-buckets-10-3:v1");
+    let endless = "sliding-buckets-9-18446744073709551615:v1";
+    let one = "sliding-buckets-16384-1:v1";
+    let three = |newest| state(&[newest, 0, 0, 0, 0, 0]);
+    let of_caller = "schedule:v1-caller";
     let table: &[(&str, &[Reply], _)] = &[
         ("gcra:v1", &[state(&[9, NOW + 1, 1])], AHEAD),
         ("gcra:v1", &[state(&[9, NOW, 1])], NOT_AHEAD),
@@ -97,56 +102,28 @@ fn every_algorithm_has_a_latest_instant() {
         (ring, &[state(&[bucket + 1, 1, 1, 0, 0, 0, 0, 0])], UNREAD),
         (ring, &[state(&[bucket + 1])], UNREAD),
         // A bucket is as many whole microseconds as all of them need to cover the window.
-        (
-            "sliding-buckets-10-3:v1",
-            &[state(&[NOW / 4 + 1, 0, 0, 0, 0, 0])],
-            AHEAD,
-        ),
-        (
-            "sliding-buckets-10-3:v1",
-            &[state(&[NOW / 4, 0, 0, 0, 0, 0])],
-            NOT_AHEAD,
-        ),
-        (
-            "sliding-buckets-9-3:v1",
-            &[state(&[NOW / 3, 0, 0, 0, 0, 0])],
-            NOT_AHEAD,
-        ),
-        (
-            "sliding-buckets-9-3:v1",
-            &[state(&[NOW / 3 + 1, 0, 0, 0, 0, 0])],
-            AHEAD,
-        ),
+        (of_10, &[three(NOW / 4 + 1)], AHEAD),
+        (of_10, &[three(NOW / 4)], NOT_AHEAD),
+        (of_9, &[three(NOW / 3)], NOT_AHEAD),
+        (of_9, &[three(NOW / 3 + 1)], AHEAD),
         // Buckets that no limit has, or that begin after all time.
         ("sliding-buckets-9-0:v1", &[state(&[1, 0, 0])], UNREAD),
-        (
-            "sliding-buckets-9-18446744073709551615:v1",
-            &[state(&[1, 0])],
-            UNREAD,
-        ),
-        (
-            "sliding-buckets-16384-1:v1",
-            &[state(&[1 << 50, 0, 0, 0])],
-            UNREAD,
-        ),
+        (endless, &[state(&[1, 0])], UNREAD),
+        (one, &[state(&[1 << 50, 0, 0, 0])], UNREAD),
         // What keeps no state by a script says in its name when its window begins.
         (&plain(NOW / 1_000_000 + 1), &[], AHEAD),
         (&plain(NOW / 1_000_000), &[], NOT_AHEAD),
         // A schedule of few events begins with the latest instant.
         ("schedule:v1", &[state(&[NOW + 1]), another()], AHEAD),
         ("schedule:v1", &[state(&[NOW]), another()], NOT_AHEAD),
-        (
-            "schedule:v1-caller",
-            &[state(&[NOW + 1, 2]), another()],
-            AHEAD,
-        ),
+        (of_caller, &[state(&[NOW + 1, 2]), another()], AHEAD),
         ("schedule:v1", &[bytes([0xff; 24]), another()], UNREAD),
         ("schedule:v1", &[bytes([0; 7]), another()], UNREAD),
         ("schedule:v1", &[Reply::Nil, Reply::Nil], NOT_AHEAD),
         // One of many holds it in a field of a hash.
         ("schedule:v1", &[another(), state(&[NOW + 1, 2])], AHEAD),
         ("schedule:v1", &[another(), state(&[NOW])], NOT_AHEAD),
-        ("schedule:v1-caller", &[another(), state(&[NOW + 1])], AHEAD),
+        (of_caller, &[another(), state(&[NOW + 1])], AHEAD),
         ("schedule:v1", &[another(), bytes([0xff; 24])], UNREAD),
         ("schedule:v1", &[another(), bytes([0; 7])], UNREAD),
         ("schedule:v1", &[another(), bytes("")], UNREAD),

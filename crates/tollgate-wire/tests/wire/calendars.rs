@@ -11,7 +11,7 @@ use tollgate_wire::inside::Reply;
 use tollgate_wire::operate::Search;
 
 use crate::admin::{Fake, HERE, bytes, list};
-use crate::engine::{Canned, Raw, calls, limit, now, store, store_on};
+use crate::engine::{Canned, Raw, limit, now, store, store_on};
 use crate::lifetime::server_time;
 
 const HOUR: u64 = 3_600;
@@ -43,11 +43,11 @@ fn the_servers_clock_decides_wherever_the_callers_is() {
             let key = format!("{hours}{ahead}");
             let consume = Request::consume(Check::new(&limit, key.as_str(), 3));
             for remaining in [7, 4] {
-                let sent = calls(&server, "evalsha");
+                let sent = server.calls("evalsha");
                 let before = server_time(raw);
                 let decided = now(store.execute(&consume)).unwrap();
                 let after = server_time(raw);
-                assert_eq!(calls(&server, "evalsha") - sent, takes, "{text} {key}");
+                assert_eq!(server.calls("evalsha") - sent, takes, "{text} {key}");
                 assert_eq!(decided.remaining(), remaining, "{text} {key}");
                 // What the machine says at the server's time.
                 let at = decided.as_slice()[0].decided_at();

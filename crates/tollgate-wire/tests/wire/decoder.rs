@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate_core::store::{Check, Fingerprint, Operation, Prefetch, Request, Verdict, Verdicts};
-use tollgate_core::{ErrorKind, Receipt, StoreError, Timestamp};
+use tollgate_core::{ErrorKind, Receipt, StoreError};
 use tollgate_testkit::rounds;
 
-use crate::engine::{Canned, LIMITS, config, limit, now};
+use crate::engine::{Canned, LIMITS, config, limit, now, stamp};
 
 /// What a request does; a refund is of as many limits as it names.
 #[derive(Clone, Copy, Debug)]
@@ -25,14 +25,11 @@ fn receipt(checks: &[Check<'_>], at: Option<u64>) -> Receipt {
     let costs = checks.iter().map(|c| Check::new(c.limit(), c.key(), 2));
     let mut request = Request::new(Operation::Consume, costs);
     if let Some(at) = at {
-        request = request.at(Timestamp::from_micros(at).unwrap());
+        request = request.at(stamp(at));
     }
-    let verdicts = checks.iter().map(|_| {
-        Verdict::allow(5, 3).with_consumed(2, Timestamp::from_micros(at.unwrap_or(5)).unwrap())
-    });
-    Verdicts::new(Fingerprint::of(&request), verdicts)
-        .into_receipt()
-        .unwrap()
+    let verdict = Verdict::allow(5, 3).with_consumed(2, stamp(at.unwrap_or(5)));
+    let verdicts = Verdicts::new(Fingerprint::of(&request), checks.iter().map(|_| verdict));
+    verdicts.into_receipt().unwrap()
 }
 
 /// Returns a reply that is made like those of scripts, of these numbers.
@@ -72,16 +69,16 @@ fn answered(
     };
     let mut request = Request::new(operation, &checks);
     if let Some(at) = at {
-        request = request.at(Timestamp::from_micros(at).unwrap());
+        request = request.at(stamp(at));
     }
     let outcome = now(store.execute(&request));
     match &outcome {
         Ok(decision) => assert_eq!(decision.as_slice().len(), checks.len()),
         // No reply of a script, or a state that no limit has written.
-        Err(error) => assert!(
-            matches!(error.kind(), ErrorKind::Protocol | ErrorKind::Misconfigured),
-            "{error}"
-        ),
+        Err(error) => {
+            let kinds = [ErrorKind::Protocol, ErrorKind::Misconfigured];
+            assert!(kinds.contains(&error.kind()), "{error}");
+        }
     }
     outcome
 }
@@ -198,7 +195,7 @@ fn an_instant_that_differs_from_the_callers_is_an_error() {
     let store = Canned::store(&reply(1, 5., &[vec![]]));
     let limit = limit("gcra:5/1s");
     let request = Request::consume(Check::new(&limit, "k", 1));
-    let at = |at| request.clone().at(Timestamp::from_micros(at).unwrap());
+    let at = |at| request.clone().at(stamp(at));
     assert!(now(store.execute(&at(5))).is_ok());
     let error = now(store.execute(&at(6))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Protocol);
@@ -211,11 +208,8 @@ fn bytes_after_a_reply_are_an_error() {
         let whole = reply(1, 5., &states);
         let _ = answered(&limits, Act::Consume, 1, None, &whole).unwrap();
         let another = reply(1, 5., &vec![vec![]; states.len() + 1]);
-        for more in [
-            [&whole[..], &[0]].concat(),
-            [&whole[..], &whole].concat(),
-            another,
-        ] {
+        let [zero, twice] = [&[0][..], &whole].map(|more| [&whole[..], more].concat());
+        for more in [zero, twice, another] {
             answered(&limits, Act::Consume, 1, None, &more).unwrap_err();
         }
     }
@@ -320,24 +314,15 @@ fn a_state_of_no_whole_words_is_an_error() {
 #[test]
 fn a_reply_about_a_log_holds_the_entry_that_a_denied_call_waits_for() {
     const NOW: u64 = 5_000_000;
+    let counts_denied = "sliding-log:10/1s,count-denied";
     for (written, cost, state, wait) in [
         // A call of nothing waits for nothing, even where more is counted than the quota is.
         ("sliding-log:10/1s", 0, [12., 0., 0., 45e5, 5e6], 0),
         ("sliding-log:10/1s", 4, [10., 44e5, 0., 45e5, 5e6], 400_000),
         // All of it must leave, which the newest tells.
         ("sliding-log:10/1s", 10, [10., 0., 0., 45e5, 5e6], 500_000),
-        (
-            "sliding-log:10/1s,count-denied",
-            4,
-            [10., 43e5, 44e5, 45e5, 5e6],
-            400_000,
-        ),
-        (
-            "sliding-log:10/1s,count-denied",
-            5,
-            [10., 43e5, 0., 45e5, 5e6],
-            500_000,
-        ),
+        (counts_denied, 4, [10., 43e5, 44e5, 45e5, 5e6], 400_000),
+        (counts_denied, 5, [10., 43e5, 0., 45e5, 5e6], 500_000),
     ] {
         #[allow(clippy::cast_precision_loss, reason = "an instant is exact")]
         let reply = reply(u8::from(cost == 0), NOW as f64, &[state.to_vec()]);

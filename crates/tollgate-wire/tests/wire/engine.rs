@@ -1,6 +1,7 @@
 //! Engines for tests: one that talks to a real server without a client crate, and one that answers
 //! what it was told to.
 
+use std::error::Error;
 use std::pin::pin;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -372,6 +373,17 @@ pub(crate) fn consume(
     now(store.decide(Request::consume(Check::new(limit, key, cost))))
 }
 
+/// Returns everything that an error shows, also of its sources.
+pub(crate) fn shown(error: &StoreError) -> String {
+    let mut shown = String::new();
+    let mut link: Option<&dyn Error> = Some(error);
+    while let Some(error) = link {
+        shown += &format!("{error} {error:?} ");
+        link = error.source();
+    }
+    shown
+}
+
 /// Returns what is left of each limit.
 pub(crate) fn remaining(verdicts: &Verdicts) -> Vec<u64> {
     let verdicts = verdicts.as_slice().iter();
@@ -413,32 +425,10 @@ pub(crate) fn store_on(server: &Server) -> WireStore<Raw> {
     WireStore::new(Raw::over(server.connection(), None), Options::new())
 }
 
-/// Returns how often a server has run a command, sent or within a script, or refused to.
-pub(crate) fn calls(server: &Server, command: &str) -> u64 {
-    let stats = section(server, "commandstats");
-    let name = format!("cmdstat_{command}:");
-    let line = stats.lines().find_map(|line| line.strip_prefix(&name));
-    let fields = line.unwrap_or_default().split(',');
-    let counts = fields.filter_map(|field| match field.split_once('=')? {
-        ("calls" | "rejected_calls", count) => count.trim().parse::<u64>().ok(),
-        _ => None,
-    });
-    counts.sum()
-}
-
-/// Returns a number of a section of `INFO`.
-pub(crate) fn info(server: &Server, name: &str, field: &str) -> u64 {
-    let info = section(server, name);
-    let prefix = format!("{field}:");
-    let number = info.lines().find_map(|line| line.strip_prefix(&prefix));
-    number.unwrap().trim().parse().unwrap()
-}
-
-fn section(server: &Server, name: &str) -> String {
-    let Reply::Bulk(info) = server.command(&["INFO", name]) else {
-        panic!("no statistics");
-    };
-    String::from_utf8(info).unwrap()
+/// Returns how often a server has written.
+pub(crate) fn changes(server: &Server) -> u64 {
+    let changes = server.info("persistence", "rdb_changes_since_last_save");
+    changes.unwrap().parse().unwrap()
 }
 
 /// Returns a name that nobody else uses.

@@ -8,7 +8,7 @@ use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{Engine, Options, WireStore};
 
 use crate::engine::{
-    Canned, LIMITS, Raw, START, fresh, info, limit, now, remaining, stamp, store, store_on,
+    Canned, LIMITS, Raw, START, changes, fresh, limit, now, remaining, stamp, store, store_on,
 };
 
 /// Returns a store that loses the replies to the first calls; if `unsent`, it says that they were
@@ -138,14 +138,13 @@ fn a_server_without_memory_refuses_calls_with_ids_and_keeps_nothing() {
         server.command(&["CONFIG", "SET", "maxmemory", "0"]);
         let known: Verdicts = now(store.execute(&request.clone().id("known"))).unwrap();
         server.command(&["CONFIG", "SET", "maxmemory", "1"]);
-        let changes = info(&server, "persistence", "rdb_changes_since_last_save");
+        let before = changes(&server);
         let error = now(store.execute(&request.clone().id("new"))).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Full, "{request:?}: {error}");
         // A call that is known is answered all the same.
         let again = now(store.execute(&request.clone().id("known"))).unwrap();
         assert_eq!(again, known, "{request:?}");
-        let after = info(&server, "persistence", "rdb_changes_since_last_save");
-        assert_eq!(after, changes, "{request:?}");
+        assert_eq!(changes(&server), before, "{request:?}");
     }
 }
 

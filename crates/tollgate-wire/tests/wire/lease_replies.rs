@@ -9,6 +9,7 @@ use tollgate_core::{ErrorKind, StoreError, Wait};
 
 use crate::decoder::{assert_exact, odd_number};
 use crate::engine::{Canned, START as NOW, at, config, now, stamp};
+use crate::families::leases::acquire;
 
 /// The time to live, in microseconds.
 const TTL: u64 = 30_000_000;
@@ -18,11 +19,8 @@ const TOKEN: u64 = NOW - 7;
 fn operations() -> [lease::Operation<'static>; 5] {
     let id = b"a";
     [
-        lease::Operation::Acquire { id, weight: 2 },
-        lease::Operation::Acquire {
-            id,
-            weight: AMOUNT + 1,
-        },
+        acquire("a", 2),
+        acquire("a", AMOUNT + 1),
         lease::Operation::Renew { id, token: TOKEN },
         lease::Operation::Release { id, token: TOKEN },
         lease::Operation::Peek,

@@ -2,43 +2,13 @@
 
 use std::time::Duration;
 
-use tollgate_core::StoreError;
 use tollgate_core::lease::{self, Acquisition, Lease};
 use tollgate_testkit::{Flavor, Reply, Server};
-use tollgate_wire::{Engine, Options, WireStore};
+use tollgate_wire::{Options, WireStore};
 
 use crate::engine::{Canned, Raw, START as NOW, doubles, fresh, now, stamp, store, store_on};
-use crate::families::{id_bytes, state};
-
-const SECOND: u64 = 1_000_000;
-
-const AMOUNT: u64 = 3;
-
-/// The time to live, in seconds.
-const TTL: u64 = 30;
-
-/// What a key is kept longer for at a caller's instant, in milliseconds.
-const SLACK: u64 = 600_000;
-
-fn terms() -> lease::Terms {
-    lease::Terms::new("places", AMOUNT, Duration::from_secs(TTL)).unwrap()
-}
-
-fn acquire(id: &'static str, weight: u64) -> lease::Operation<'static> {
-    let id = id.as_bytes();
-    lease::Operation::Acquire { id, weight }
-}
-
-/// Decides `operation` on the leases of `k`, `later` seconds later.
-fn ask(
-    store: &WireStore<impl Engine>,
-    operation: lease::Operation<'_>,
-    later: u64,
-) -> Result<lease::Answer, StoreError> {
-    let terms = terms();
-    let request = lease::Request::new(&terms, "k", operation);
-    now(store.lease(&request.at(stamp(NOW + later * SECOND))))
-}
+use crate::families::leases::{AMOUNT, TTL, acquire, decide, id_bytes, state, terms};
+use crate::families::{SECOND, SLACK};
 
 fn granted(answer: lease::Answer) -> (Lease, bool) {
     match answer {
@@ -51,7 +21,7 @@ fn granted(answer: lease::Answer) -> (Lease, bool) {
 /// `state`, exactly: a server tells them only in relation to its clock.
 fn life(raw: &Raw, operation: lease::Operation<'_>, state: &[u8]) -> Option<i64> {
     let canned = WireStore::new(Canned::default(), Options::new());
-    ask(&canned, operation, 0).unwrap_err();
+    decide(&canned, operation, 0).unwrap_err();
     let asked = canned.engine().asked();
     let noting = "function(...) if ... == 'SET' then life = select(5, ...) end \
                   return redis.call(...) end";
@@ -129,7 +99,7 @@ fn states_and_ids_are_what_they_were() {
     for flavor in Flavor::chosen() {
         let store = store(flavor);
         for (id, weight, later) in [("a", 2, 0), ("b", 1, 3)] {
-            assert!(granted(ask(&store, acquire(id, weight), later).unwrap()).1);
+            assert!(granted(decide(&store, acquire(id, weight), later).unwrap()).1);
         }
         let [a, b] = [(b"a", 0, 2), (b"b", 3, 1)].map(|(id, later, weight)| {
             let token = NOW + later * SECOND;
@@ -181,18 +151,21 @@ fn an_id_is_found_only_where_a_record_begins() {
         let release = lease::Operation::Release { id, token };
         let acquire = lease::Operation::Acquire { id, weight: 1 };
         set(written.clone());
-        assert!(!granted(ask(&store, acquire, 1).unwrap()).1, "{flavor}");
-        let lease::Answer::Renewed(Some(renewed)) = ask(&store, renew, 1).unwrap() else {
+        assert!(!granted(decide(&store, acquire, 1).unwrap()).1, "{flavor}");
+        let lease::Answer::Renewed(Some(renewed)) = decide(&store, renew, 1).unwrap() else {
             panic!("not found on {flavor}");
         };
         assert_eq!(renewed.expires_at(), stamp(NOW + (1 + TTL) * SECOND));
-        let released = ask(&store, release, 1).unwrap();
+        let released = decide(&store, release, 1).unwrap();
         assert_eq!(released, lease::Answer::Released(true));
         set(state(NOW, token, &[other]));
-        assert_eq!(ask(&store, renew, 1).unwrap(), lease::Answer::Renewed(None));
-        let released = ask(&store, release, 1).unwrap();
+        assert_eq!(
+            decide(&store, renew, 1).unwrap(),
+            lease::Answer::Renewed(None)
+        );
+        let released = decide(&store, release, 1).unwrap();
         assert_eq!(released, lease::Answer::Released(false));
-        let (lease, is_new) = granted(ask(&store, acquire, 1).unwrap());
+        let (lease, is_new) = granted(decide(&store, acquire, 1).unwrap());
         assert!(is_new && lease.token() == NOW + SECOND, "{flavor}");
     }
 }

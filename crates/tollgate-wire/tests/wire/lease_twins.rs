@@ -11,7 +11,7 @@ use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{Options, WireStore};
 
 use crate::engine::{Raw, START, assert_ends, assert_mostly_on_time, config, now, stamp};
-use crate::families::{id_bytes, state};
+use crate::families::leases::{id_bytes, state};
 
 /// What a store keeps leases longer for that were acquired at a caller's instant, in milliseconds.
 const SLACK: u64 = 600_000;

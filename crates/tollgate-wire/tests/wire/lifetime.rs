@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tollgate_core::Algorithm;
 use tollgate_core::Timestamp;
-use tollgate_core::schedule::{self, Event};
 use tollgate_core::store::{Check, Request};
 use tollgate_testkit::{Flavor, Reply};
 use tollgate_wire::{Options, TimeSource};
@@ -121,33 +120,6 @@ fn a_ttl_is_rounded_up_to_the_millisecond() {
         for (step, [right, wrong]) in ends.into_iter().enumerate() {
             let holds = 4 * right > wrong;
             assert!(holds, "{text}, step {step}: {right} right, {wrong} wrong");
-        }
-    }
-}
-
-/// A key can be read through the millisecond in which it ends. It gets one more, because `PEXPIRE`
-/// deletes a key at once if the millisecond ends while it runs.
-#[test]
-fn a_schedule_lives_a_millisecond_longer_than_its_events_count() {
-    let stamp = |later| Timestamp::from_micros(1_780_000_000_000_000 + later).unwrap();
-    let terms = schedule::Terms::new("plans", ["2/10s", "9/1h"]).unwrap();
-    for few in [256, 0] {
-        let options = Options::new().with_small_schedule(few);
-        let store = store_with(Flavor::System, options);
-        let raw = store.engine();
-        for second in 1..=20 {
-            let before = server_time(raw) / 1_000;
-            now(store.reset_schedule(&terms, "k".into())).unwrap();
-            let event = Event::new("a", stamp(second * 1_000_000));
-            let add = schedule::Operation::Add(vec![event]);
-            // A part of a millisecond counts as a whole one.
-            let request = schedule::Request::new(&terms, "k", add).at(stamp(1));
-            now(store.schedule(&request)).unwrap();
-            // The longest window, the tolerance, and what a caller's clock may lag behind.
-            let lives = second * 1_000 + 3_600_000 + 1_000 + 600_000 + 1;
-            let key = raw.keys(store.options()).remove(0);
-            let added = raw.look(&key).ends - lives;
-            assert!((before..=server_time(raw) / 1_000).contains(&added));
         }
     }
 }

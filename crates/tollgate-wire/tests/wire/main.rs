@@ -16,7 +16,6 @@ mod calendars;
 mod decoder;
 mod engine;
 mod families;
-mod futures;
 mod ids;
 mod keys;
 mod lease_replies;

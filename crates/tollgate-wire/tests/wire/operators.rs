@@ -5,19 +5,14 @@ use std::time::Duration;
 
 use tollgate_core::ErrorKind;
 use tollgate_wire::inside::{Node, Reply};
-use tollgate_wire::operate::{Clear, Cleared, Diagnosis, Finding, Severity};
+use tollgate_wire::operate::{Clear, Cleared, Severity};
 use tollgate_wire::{Options, TimeSource, WireStore};
 
-use crate::admin::{Fake, HERE, Refusals, bytes, error, keys, list, range, severity, time};
+use crate::admin::{Fake, HERE, Refusals, bytes, error, found, keys, list, range, time};
 use crate::engine::now;
 
 const MS: Duration = Duration::from_millis(1);
 const KEY: &str = "tollgate:a:gcra:v1:{k}";
-
-fn found<'d>(diagnosis: &'d Diagnosis, check: &str) -> &'d Finding {
-    let mut findings = diagnosis.findings().iter();
-    findings.find(|finding| finding.check == check).unwrap()
-}
 
 /// Checks what the doctor finds.
 #[track_caller]
@@ -176,13 +171,9 @@ fn only_states_of_services_are_sampled() {
                  until then";
     let unread = "none of 0 states, but 1 key could not be read";
     let gone = "no states, though the server has run for 24 hours";
+    let current = bucket(Duration::ZERO);
     for (value, uptime, severity, shown) in [
-        (
-            bucket(Duration::ZERO),
-            86_400,
-            Severity::Ok,
-            "none of 1 state",
-        ),
+        (current, 86_400, Severity::Ok, "none of 1 state"),
         (Reply::Nil, 86_399, Severity::Ok, "none of 0 states"),
         (Reply::Nil, 86_400, Severity::Note, gone),
         (bytes("x"), 86_400, Severity::Unknown, unread),
@@ -241,23 +232,14 @@ fn unserved_slots_and_failing_masters_are_serious() {
         (16_383, "ok 0 3", serious, "the masters of 3 slots do not"),
         (16_383, "fail 2 3", serious, down),
         (16_383, "", unknown, "every slot has a master, but"),
-        (
-            16_382,
-            "ok 0 0",
-            serious,
-            "1 of 16384 slots are served by no",
-        ),
+        (16_382, "ok 0 0", serious, "1 of 16384 slots are served"),
     ] {
         let names = ["state", "slots_pfail", "slots_fail"];
         let lines = names.iter().zip(info.split_whitespace());
         let info = lines.map(|(name, value)| format!("cluster_{name}:{value}\r\n"));
         let info: String = info.collect();
-        let info = if info.is_empty() {
-            Reply::Nil
-        } else {
-            bytes(info)
-        };
-        let store = cluster(last, info);
+        let is_told = !info.is_empty();
+        let store = cluster(last, if is_told { bytes(info) } else { Reply::Nil });
         finds(&store, "slots", severity, shown);
         let diagnosis = now(store.diagnose());
         assert_eq!(found(&diagnosis, "slots").server, "cluster");
@@ -300,18 +282,13 @@ fn progress_counts_scanned_keys_up_to_the_number_of_keys() {
         Reply::List(vec![bytes(next), list(&[])])
     };
     let masters = || vec![range(0, 99, "a", 1), range(100, 16_383, "b", 1)];
-    let denied = || error("NOPERM no");
+    let (denied, huge) = (error("NOPERM no"), bytes(MAX.to_string()));
     for (is_cluster, held, total, expected) in [
         (false, Reply::Integer(150), Some(150), vec![0, 100, 150]),
         (false, Reply::Integer(500), Some(500), vec![0, 100, 500]),
         (false, Reply::Integer(50), Some(50), vec![0, 50, 50]),
-        (false, denied(), None, vec![0, 100, 200]),
-        (
-            true,
-            bytes(MAX.to_string()),
-            Some(MAX),
-            vec![0, 100, MAX, MAX, MAX],
-        ),
+        (false, denied, None, vec![0, 100, 200]),
+        (true, huge, Some(MAX), vec![0, 100, MAX, MAX, MAX]),
     ] {
         let store = Fake::with(Options::new(), is_cluster, move |words| {
             match words[0].as_str() {
@@ -418,13 +395,9 @@ fn a_refusal_says_what_an_operator_can_do() {
     use ErrorKind::{Misconfigured, Unavailable, Unsupported};
 
     let (undo, node) = ("undo its renaming", "this server is one node of a cluster");
+    let unknown = "ERR unknown command 'SCAN'";
     for (line, kind, advice, other) in [
-        (
-            "ERR unknown command 'SCAN'",
-            Unsupported,
-            undo,
-            "cluster client",
-        ),
+        (unknown, Unsupported, undo, "cluster client"),
         ("EXECABORT no", Unsupported, "transaction", undo),
         ("CROSSSLOT no", Misconfigured, node, "partition"),
         ("NOPERM no", Misconfigured, "grant", "one node"),
@@ -440,7 +413,7 @@ fn a_refusal_says_what_an_operator_can_do() {
         assert!(!is_service || line.starts_with("EXEC"), "{text}");
         let diagnosis = now(store.diagnose());
         assert!(diagnosis.worst() >= Severity::Unknown);
-        assert_eq!(severity(&diagnosis, "eviction"), Severity::Unknown);
+        assert_eq!(found(&diagnosis, "eviction").severity, Severity::Unknown);
     }
     let silent = clear(&Fake::saying([]), &Clear::new());
     assert_eq!(silent, Err(ErrorKind::Protocol));
@@ -515,7 +488,7 @@ fn a_missing_command_is_explained() {
     let diagnosis = now(store.diagnose());
     // They would make a key that never expires.
     assert!(store.engine().sent("LPUSH").is_empty() && store.engine().sent("RPUSH").is_empty());
-    assert_eq!(severity(&diagnosis, "decisions"), Severity::Serious);
+    assert_eq!(found(&diagnosis, "decisions").severity, Severity::Serious);
 }
 
 /// On a key without a value, `HSET` would create one that never expires.

@@ -5,7 +5,7 @@ use tollgate_core::{Algorithm, ErrorKind, Limit, Receipt, StoreError, Timestamp}
 use tollgate_testkit::{Flavor, Server, rounds};
 use tollgate_wire::WireStore;
 
-use crate::engine::{Raw, info, limit, now, remaining, store, store_on};
+use crate::engine::{Raw, changes, limit, now, remaining, store, store_on};
 
 /// So many entries are rewritten at most: those before the refunded one, or those after it.
 const BOUND: u64 = 2_000;
@@ -52,7 +52,7 @@ fn refunds_rewrite_at_most_2000_entries_of_the_shorter_side() {
         let receipts = filled(&store, &limit, entries);
         let raw = store.engine();
         let key = raw.keys(store.options()).remove(0);
-        let changes = || info(&server, "persistence", "rdb_changes_since_last_save");
+        let changes = || changes(&server);
         let middle = usize::try_from(BOUND + 1).unwrap();
 
         // One entry beyond the bound on either side.
@@ -193,7 +193,7 @@ fn a_refund_that_is_too_deep_in_one_log_gives_back_to_no_limit() {
                 let request = Request::new(Operation::Consume, &checks).at(at(micros));
                 receipts.extend(now(store.execute(&request)).unwrap().into_receipt());
             }
-            let changes = || info(&server, "persistence", "rdb_changes_since_last_save");
+            let changes = || changes(&server);
             let middle = usize::try_from(BOUND + 1).unwrap();
             let refund = |index: usize| {
                 let request = Request::new(Operation::Refund(&receipts[index]), &checks);

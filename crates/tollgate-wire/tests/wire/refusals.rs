@@ -3,12 +3,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tollgate_core::ErrorKind::{self, Full, Misconfigured, Unavailable};
 use tollgate_core::store::{Check, Operation, Request};
-use tollgate_core::{ErrorKind, Limit, StoreError};
+use tollgate_core::{Limit, StoreError};
 use tollgate_testkit::{Flavor, Server};
 use tollgate_wire::WireStore;
 
-use crate::engine::{LIMITS, Raw, consume, fresh, info, limit, now, store, store_on};
+use crate::engine::{LIMITS, Raw, consume, fresh, limit, now, store, store_on};
 
 fn refused(store: &WireStore<Raw>, limit: &Limit) -> StoreError {
     consume(store, limit, &fresh("k"), 1).unwrap_err()
@@ -44,7 +45,7 @@ fn a_key_with_another_programs_value_is_an_error() {
                 let (length, byte) = (garbage.len(), garbage[0]);
                 assert_eq!(
                     error.kind(),
-                    ErrorKind::Misconfigured,
+                    Misconfigured,
                     "{written} on {flavor}, {length} bytes of {byte}: {error}"
                 );
                 assert!(error.to_string().contains("delete the key"), "{error}");
@@ -69,7 +70,7 @@ fn a_state_of_another_length_is_not_overwritten() {
         let before = raw.command(&[b"DUMP", &key]);
         let error = consume(&store, &limit, "k", 1).unwrap_err();
         let said = "delete the key";
-        says(&error, ErrorKind::Misconfigured, said, "too short");
+        says(&error, Misconfigured, said, "too short");
         assert_eq!(raw.command(&[b"DUMP", &key]), before, "{written}");
     }
 }
@@ -81,20 +82,10 @@ fn refusals_of_a_server_say_what_to_do() {
     let few: &[&str] = &["CONFIG", "SET", "min-replicas-to-write", "1"];
     let locked: &[&str] = &["CONFIG", "SET", "requirepass", "secret"];
     for (commands, kind, advice, said) in [
-        (
-            &[REPLICA][..],
-            ErrorKind::Unavailable,
-            "primary",
-            "READONLY",
-        ),
-        (
-            &[REPLICA, stale],
-            ErrorKind::Unavailable,
-            "primary",
-            "MASTERDOWN",
-        ),
-        (&[few], ErrorKind::Unavailable, "replicas", "NOREPLICAS"),
-        (&[locked], ErrorKind::Misconfigured, "password", "NOAUTH"),
+        (&[REPLICA][..], Unavailable, "primary", "READONLY"),
+        (&[REPLICA, stale], Unavailable, "primary", "MASTERDOWN"),
+        (&[few], Unavailable, "replicas", "NOREPLICAS"),
+        (&[locked], Misconfigured, "password", "NOAUTH"),
     ] {
         for flavor in Flavor::chosen() {
             let server = Server::start(flavor);
@@ -119,7 +110,7 @@ fn a_busy_server_is_an_error() {
         culprit.send(&["EVAL", "while true do end", "0"]).unwrap();
         thread::sleep(Duration::from_millis(100));
         let error = refused(&store, &limit);
-        says(&error, ErrorKind::Unavailable, "SLOWLOG", "BUSY");
+        says(&error, Unavailable, "SLOWLOG", "BUSY");
         server.command(&["SCRIPT", "KILL"]);
         let until = Instant::now() + Duration::from_secs(5);
         while consume(&store, &limit, "again", 1).is_err() {
@@ -135,7 +126,7 @@ fn an_incomplete_cluster_and_keys_of_two_slots_are_errors() {
         let server = server.args(["--cluster-enabled", "yes"]).start();
         let (store, limit) = (store_on(&server), limit("gcra:1/1h"));
         let error = refused(&store, &limit);
-        says(&error, ErrorKind::Unavailable, "recovered", "CLUSTERDOWN");
+        says(&error, Unavailable, "recovered", "CLUSTERDOWN");
         for slots in (0..16_384).collect::<Vec<u32>>().chunks(2_048) {
             let mut words = vec!["CLUSTER".to_owned(), "ADDSLOTS".to_owned()];
             words.extend(slots.iter().map(u32::to_string));
@@ -150,7 +141,7 @@ fn an_incomplete_cluster_and_keys_of_two_slots_are_errors() {
         let apart =
             Request::consume(Check::new(&limit, "alice", 1)).and(Check::new(&limit, "bob", 1));
         let error = now(store.execute(&apart)).unwrap_err();
-        says(&error, ErrorKind::Misconfigured, "partition", "CROSSSLOT");
+        says(&error, Misconfigured, "partition", "CROSSSLOT");
     }
 }
 
@@ -177,14 +168,18 @@ fn new_keys_stay_within_maxmemory() {
             };
             // So that the script is there.
             assert!(consume("first").unwrap().is_allowed());
-            let most = info(&server, "memory", "used_memory") + ROOM;
+            let used = || {
+                let used = server.info("memory", "used_memory").unwrap();
+                used.parse::<u64>().unwrap()
+            };
+            let most = used() + ROOM;
             server.command(&["CONFIG", "SET", "maxmemory", &most.to_string()]);
             let errors = (0..CALLS).filter_map(|call| consume(&call.to_string()).err());
             let kinds: Vec<_> = errors.map(|error| error.kind()).collect();
-            let used = info(&server, "memory", "used_memory");
+            let used = used();
             let what = format!("{texts:?} on {flavor}: {used} bytes of {most}");
             assert!(!kinds.is_empty(), "{what}, never `Full`");
-            assert!(kinds.iter().all(|kind| *kind == ErrorKind::Full), "{what}");
+            assert!(kinds.iter().all(|kind| *kind == Full), "{what}");
             assert!(used <= most + SLACK, "{what}");
         }
     }

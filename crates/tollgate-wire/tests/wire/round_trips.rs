@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use tollgate_core::Limit;
 use tollgate_core::store::{Check, Operation, Request};
-use tollgate_testkit::{Flavor, Reply, Server};
+use tollgate_testkit::{Flavor, Server};
 use tollgate_wire::{Options, TimeSource, WireStore};
 
-use crate::engine::{LIMITS, Raw, calls, fresh, limit, now};
+use crate::engine::{LIMITS, Raw, fresh, limit, now};
 
 /// One limit alone of each algorithm, and composites: two and four run straight, five and thirty-two,
 /// the most that there may be, in a loop.
@@ -49,7 +49,7 @@ fn a_decision_is_one_command_and_reads_the_clock_once() {
         for (clock, readings) in [(TimeSource::Server, 1), (TimeSource::Caller, 0)] {
             let options = Options::new().with_time_source(clock);
             let store = WireStore::new(Raw::over(server.connection(), None), options);
-            let count = || ["evalsha", "script|load", "script", "time"].map(|c| calls(&server, c));
+            let count = || ["evalsha", "script|load", "script", "time"].map(|c| server.calls(c));
             // So that every script is there.
             decide_all(&store, &requests, |_| {});
             server.command(&["CONFIG", "RESETSTAT"]);
@@ -133,11 +133,8 @@ fn a_decision_takes_so_many_bytes_and_commands() {
 /// Returns the commands that a server has run since its statistics were reset, and how often, without
 /// those that ask for it.
 fn commands(server: &Server) -> String {
-    let Reply::Bulk(stats) = server.command(&["INFO", "commandstats"]) else {
-        panic!("statistics");
-    };
-    let stats = String::from_utf8(stats).unwrap();
-    let lines = stats.lines().filter_map(|line| {
+    let stats = server.command(&["INFO", "commandstats"]);
+    let lines = stats.text().unwrap().lines().filter_map(|line| {
         let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
         let (calls, _) = rest.split_once(',')?;
         (name != "info" && !name.starts_with("config")).then(|| format!("{name} {calls}"))

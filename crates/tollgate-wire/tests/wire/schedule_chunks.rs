@@ -1,31 +1,22 @@
 //! Schedules of many events on servers: chunks that are split, merged and dropped, events of one
 //! time, fifty thousand events, and keys that another program has garbled.
 
-use tollgate_core::Timestamp;
-use tollgate_core::schedule::{self, Event};
+use tollgate_core::schedule::{self, Answer, Event, Operation};
 use tollgate_testkit::{Flavor, Reply, Server, rounds};
 use tollgate_wire::{Engine, Options, WireStore};
 
-use crate::engine::{Raw, START, calls, now, stamp, store_on, store_with};
+use crate::engine::{Raw, START, now, stamp, store_on, store_with};
 use crate::families::{self, users};
-use crate::schedule_twins::look;
+use crate::schedule_twins::{DAY, MAX, add, found, id, list, listed, look, next, refused};
 
 const MINUTE: u64 = 60_000_000;
-const DAY: u64 = 1_440 * MINUTE;
-
-fn id(number: u64) -> &'static str {
-    format!("id{number}").leak()
-}
 
 fn event(number: u64, micros: u64) -> Event<'static> {
     Event::new(id(number), stamp(micros))
 }
 
-fn everything() -> schedule::Operation<'static> {
-    schedule::Operation::List {
-        from: Timestamp::UNIX_EPOCH,
-        until: Timestamp::MAX,
-    }
+fn everything() -> Operation<'static> {
+    list(0, MAX)
 }
 
 /// A store whose chunks have up to four events, and which has no strings.
@@ -38,8 +29,8 @@ fn ask(
     store: &WireStore<impl Engine>,
     terms: &schedule::Terms,
     clock: u64,
-    operation: schedule::Operation<'static>,
-) -> schedule::Answer {
+    operation: Operation<'static>,
+) -> Answer {
     let request = schedule::Request::new(terms, "k", operation);
     now(store.schedule(&request.at(stamp(clock)))).unwrap()
 }
@@ -63,7 +54,7 @@ impl<'t> Pair<'t> {
     }
 
     /// Decides `operation` on both, and compares the answers and all that is held.
-    fn decide(&mut self, operation: schedule::Operation<'static>) -> schedule::Answer {
+    fn decide(&mut self, operation: Operation<'static>) -> Answer {
         let request = schedule::Request::new(self.terms, "k", operation.clone());
         let expected = request.decide_on(&mut self.state, stamp(self.clock));
         let answer = ask(&self.store, self.terms, self.clock, operation.clone());
@@ -86,9 +77,9 @@ fn chunks_of_cancelled_events_are_merged() {
         let weight = |number| if number == heavy { 3 } else { 1 };
         let events =
             (0..12).map(|number| event(number, START + number).with_weight(weight(number)));
-        pair.decide(schedule::Operation::Add(events.collect()));
+        pair.decide(add(events));
         for number in [1, 2, 5, 6, 9, 10, 0, 4, 8, 3, 7] {
-            pair.decide(schedule::Operation::Cancel(id(number).as_bytes()));
+            pair.decide(Operation::Cancel(id(number).as_bytes()));
             pair.decide(everything());
             let entries = bytes_of(&pair.store, b'h') / 12;
             assert_eq!(entries, pair.state.len(), "{number} of {heavy}, {flavor}");
@@ -106,26 +97,15 @@ fn ids_of_one_hash_are_found_in_two_chunks() {
     let terms = schedule::Terms::new("plans", ["99/1h"]).unwrap();
     for flavor in Flavor::chosen() {
         let mut pair = Pair::new(small_chunks(flavor), &terms);
-        let events = || {
+        for added in [8, 0] {
             let ids = others.into_iter().chain(alike);
-            ids.map(|id| Event::new(id, stamp(START))).collect()
-        };
-        for (operation, expected) in [
-            (
-                schedule::Operation::Add(events()),
-                schedule::Answer::Added(8),
-            ),
-            (
-                schedule::Operation::Add(events()),
-                schedule::Answer::Added(0),
-            ),
-        ] {
-            assert_eq!(pair.decide(operation), expected);
+            let all = add(ids.map(|id| Event::new(id, stamp(START))));
+            assert_eq!(pair.decide(all), Answer::Added(added));
         }
         assert_eq!(bytes_of(&pair.store, b't'), 8 * 8);
         for id in alike {
-            let cancel = schedule::Operation::Cancel(id.as_bytes());
-            assert_eq!(pair.decide(cancel), schedule::Answer::Cancelled(true));
+            let cancel = Operation::Cancel(id.as_bytes());
+            assert_eq!(pair.decide(cancel), Answer::Cancelled(true));
             pair.decide(everything());
         }
     }
@@ -143,19 +123,14 @@ fn key_lasts_no_longer_than_the_events_that_are_left() {
                 store.engine().command(&[b"PTTL", &key]).integer().unwrap()
             };
             let add = |number, days| {
-                let planned = event(number, START + days * DAY);
-                ask(
-                    &store,
-                    &terms,
-                    START,
-                    schedule::Operation::Add(vec![planned]),
-                );
+                let planned = add([event(number, START + days * DAY)]);
+                ask(&store, &terms, START, planned);
                 ttl()
             };
             let (first, last) = (add(1, 1), add(2, 9));
             let days = 8 * 24 * 3_600_000;
             assert!((last - first).abs_diff(days) < 60_000, "{flavor}");
-            ask(&store, &terms, START, schedule::Operation::Cancel(b"id2"));
+            ask(&store, &terms, START, Operation::Cancel(b"id2"));
             assert!(ttl().abs_diff(first) < 60_000, "{flavor}");
         }
     }
@@ -188,7 +163,7 @@ fn long_id_takes_room_in_its_own_chunk_only() {
             if first == 300 {
                 events[0] = Event::new(long, stamp(START + first));
             }
-            ask(&store, &terms, START, schedule::Operation::Add(events));
+            ask(&store, &terms, START, Operation::Add(events));
         }
         let bytes = bytes_of(&store, b'i');
         assert!(bytes < 2_000 * 8 + 16_384, "{bytes} bytes on {flavor}");
@@ -205,8 +180,8 @@ fn entries_of_events_that_are_over_do_not_pile_up() {
         for first in (0..2_000 + 100 * u64::from(rounds(80))).step_by(100) {
             pair.clock = START + first;
             let events = (first..first + 100).map(|number| event(number, START + number));
-            let answer = pair.decide(schedule::Operation::Add(events.collect()));
-            assert_eq!(answer, schedule::Answer::Added(100), "{flavor}");
+            let answer = pair.decide(add(events));
+            assert_eq!(answer, Answer::Added(100), "{flavor}");
         }
         let entries = bytes_of(&pair.store, b'h') / 12;
         assert!(entries < 3 * pair.state.len(), "{entries} on {flavor}");
@@ -228,35 +203,23 @@ fn fifty_thousand_events_of_a_key_are_planned_and_found() {
         for batch in 0..5 * minutes {
             let numbers = 100 * batch..100 * (batch + 1);
             let events = numbers.map(|number| event(number, minute(batch / 5)));
-            let answer = decide(schedule::Operation::Add(events.collect()));
-            assert_eq!(answer, schedule::Answer::Added(100), "{flavor}");
+            let answer = decide(add(events));
+            assert_eq!(answer, Answer::Added(100), "{flavor}");
         }
-        let free = |from: u64| schedule::Operation::NextFree {
-            from: stamp(from),
-            weight: 1,
-        };
-        let found = |micros| schedule::Answer::Found(Some(stamp(micros)));
-        assert_eq!(decide(free(minute(0))), found(START + DAY), "{flavor}");
-        let more = decide(schedule::Operation::Add(vec![event(most, minute(half))]));
-        let schedule::Answer::Refused { refusal, .. } = more else {
-            panic!("{more:?}");
-        };
-        assert_eq!(refusal.next_free(), Some(stamp(START + DAY)), "{flavor}");
-        let again = schedule::Operation::Add(vec![event(500 * half, minute(half))]);
-        assert_eq!(decide(again), schedule::Answer::Added(0));
-        let cancel = schedule::Operation::Cancel(id(500 * half).as_bytes());
-        assert_eq!(decide(cancel), schedule::Answer::Cancelled(true));
+        let free = |from| decide(next(from, 1));
+        assert_eq!(free(minute(0)), found(START + DAY), "{flavor}");
+        let more = decide(add([event(most, minute(half))]));
+        assert_eq!(refused(more), (0, Some(START + DAY)), "{flavor}");
+        let again = add([event(500 * half, minute(half))]);
+        assert_eq!(decide(again), Answer::Added(0));
+        let cancel = Operation::Cancel(id(500 * half).as_bytes());
+        assert_eq!(decide(cancel), Answer::Cancelled(true));
         // One leaves room in its minute, but also in what is left of the day.
-        assert_eq!(decide(free(minute(half))), found(minute(half)), "{flavor}");
-        let reserve = schedule::Operation::ReserveNext(event(most, minute(half / 2)));
-        let schedule::Answer::Planned { time, is_new } = decide(reserve) else {
-            panic!("not planned");
-        };
-        assert_eq!((time, is_new), (stamp(minute(half)), true), "{flavor}");
-        let schedule::Answer::Events(events) = decide(everything()) else {
-            panic!("no list");
-        };
-        assert_eq!(events.len() as u64, most);
+        assert_eq!(free(minute(half)), found(minute(half)), "{flavor}");
+        let reserve = Operation::ReserveNext(event(most, minute(half / 2)));
+        let (time, is_new) = (stamp(minute(half)), true);
+        assert_eq!(decide(reserve), Answer::Planned { time, is_new });
+        assert_eq!(listed(decide(everything())) as u64, most);
         let key = store.engine().keys(store.options()).remove(0);
         let each = store.engine().usage(&key) / most;
         assert!((20..50).contains(&each), "{each} bytes each on {flavor}");
@@ -270,15 +233,14 @@ fn garbled_chunks_are_an_error_and_stay() {
     let terms = schedule::Terms::new("plans", ["9/1h", "20/day@UTC"]).unwrap();
     let at = START + 200 * MINUTE;
     let calls = || {
-        let (from, weight) = (stamp(START), 2);
         [
-            schedule::Operation::Add(vec![event(50, at)]),
-            schedule::Operation::Add((60..99).map(|new| event(new, at + new)).collect()),
-            schedule::Operation::Add(vec![event(1, at)]),
-            schedule::Operation::Reschedule(event(1, at)),
-            schedule::Operation::Cancel(b"id1"),
-            schedule::Operation::ReserveNext(event(50, START)),
-            schedule::Operation::NextFree { from, weight },
+            add([event(50, at)]),
+            add((60..99).map(|new| event(new, at + new))),
+            add([event(1, at)]),
+            Operation::Reschedule(event(1, at)),
+            Operation::Cancel(b"id1"),
+            Operation::ReserveNext(event(50, START)),
+            next(START, 2),
             everything(),
         ]
     };
@@ -301,17 +263,9 @@ fn garbled_chunks_are_an_error_and_stay() {
     }
     for field in [&b"t0"[..], b"t1"] {
         garbled.extend([
-            (
-                field,
-                (|value| with(value, 0, &f64::NAN.to_le_bytes())) as Garble,
-                false,
-            ),
-            (field, |value| with(value, 0, &7_f64.to_le_bytes()), false),
-            (
-                field,
-                |value| with(value, 0, &1e300_f64.to_le_bytes()),
-                false,
-            ),
+            (field, (|value| starting(value, f64::NAN)) as Garble, false),
+            (field, |value| starting(value, 7.), false),
+            (field, |value| starting(value, 1e300), false),
         ]);
     }
     for flavor in Flavor::chosen() {
@@ -323,12 +277,7 @@ fn garbled_chunks_are_an_error_and_stay() {
                 let what = format!("case {number}, {operation:?} on {flavor}");
                 now(store.reset_schedule(&terms, "k".into())).unwrap();
                 let events = (0..9).map(|number| event(number, START + number * 60 * MINUTE));
-                ask(
-                    &store,
-                    &terms,
-                    START,
-                    schedule::Operation::Add(events.collect()),
-                );
+                ask(&store, &terms, START, add(events));
                 let key = raw.keys(store.options()).remove(0);
                 let Reply::Bulk(value) = raw.command(&[b"HGET", &key, field]) else {
                     panic!("{what}");
@@ -357,6 +306,10 @@ fn with(mut value: Vec<u8>, index: usize, bytes: &[u8]) -> Vec<u8> {
     value
 }
 
+fn starting(value: Vec<u8>, time: f64) -> Vec<u8> {
+    with(value, 0, &time.to_le_bytes())
+}
+
 /// Where a user may not run what chunks need, any number of events is a string.
 #[test]
 fn more_events_stay_a_string_for_a_user_who_may_not_write_chunks() {
@@ -371,15 +324,12 @@ fn more_events_stay_a_string_for_a_user_who_may_not_write_chunks() {
             !matches!(raw.command(&[b"GET", &key]), Reply::Error(_))
         };
         for (store, number) in [(&users.user, 1), (&users.user, 2), (&users.all, 3)] {
-            let add = schedule::Operation::Add(vec![event(number, START + MINUTE)]);
+            let add = add([event(number, START + MINUTE)]);
             let answer = ask(store, &terms, START, add);
-            assert_eq!(answer, schedule::Answer::Added(1), "{missing}");
+            assert_eq!(answer, Answer::Added(1), "{missing}");
             assert_eq!(is_string(), number < 3, "{missing}");
         }
-        let schedule::Answer::Events(events) = ask(&users.all, &terms, START, everything()) else {
-            panic!("no list");
-        };
-        assert_eq!(events.len(), 3);
+        assert_eq!(listed(ask(&users.all, &terms, START, everything())), 3);
     }
 }
 
@@ -394,12 +344,12 @@ fn as_many_events_as_possible_are_planned_and_pruned_in_one_call() {
             let events =
                 (0..100).map(|number| Event::new(id(number), stamp(START + 60 * hour * MINUTE)));
             let events = events.map(|event| event.with_weight(2)).collect();
-            let answer = pair.decide(schedule::Operation::Add(events));
-            assert_eq!(answer, schedule::Answer::Added(100), "{flavor}");
+            let answer = pair.decide(Operation::Add(events));
+            assert_eq!(answer, Answer::Added(100), "{flavor}");
         }
         pair.clock = START + 4 * 60 * MINUTE;
-        let last = schedule::Operation::Add(vec![event(1, pair.clock)]);
-        assert_eq!(pair.decide(last), schedule::Answer::Added(1), "{flavor}");
+        let last = add([event(1, pair.clock)]);
+        assert_eq!(pair.decide(last), Answer::Added(1), "{flavor}");
         // The last event. Events an hour before the tolerance have not left.
         assert!(look(&pair.store).0.events.len() <= 1 + 100, "{flavor}");
     }
@@ -416,11 +366,11 @@ fn batch_reads_its_neighbours_once() {
         let mut add = |first: u64| {
             let time = |number| START + number * 120 * MINUTE / 1_100;
             let events = (first..first + 100).map(|number| event(number, time(number)));
-            let answer = pair.decide(schedule::Operation::Add(events.collect()));
-            assert_eq!(answer, schedule::Answer::Added(100), "{flavor}");
+            let answer = pair.decide(add(events));
+            assert_eq!(answer, Answer::Added(100), "{flavor}");
         };
         (0..10).for_each(|batch| add(100 * batch));
-        let reads = || calls(&server, "hget") + calls(&server, "hmget");
+        let reads = || server.calls("hget") + server.calls("hmget");
         let before = reads();
         add(1_000);
         let reads = reads() - before;
@@ -445,15 +395,14 @@ fn long_lists_are_read_in_parts_and_whole() {
         };
         for first in (0..1_700).step_by(100) {
             let events = (first..first + 100).map(|number| event(number, second(time(number))));
-            let answer = pair.decide(schedule::Operation::Add(events.collect()));
-            assert_eq!(answer, schedule::Answer::Added(100), "{flavor}");
+            let answer = pair.decide(add(events));
+            assert_eq!(answer, Answer::Added(100), "{flavor}");
         }
         // The first part of all ends with the 550 events of one time.
         for (from, until, parts) in [(0, 7_200, 3), (0, 450, 1), (450, 451, 1), (451, 7_200, 2)] {
-            let (from, until) = (stamp(second(from)), stamp(second(until)));
-            let before = calls(&server, "evalsha");
-            pair.decide(schedule::Operation::List { from, until });
-            assert_eq!(calls(&server, "evalsha") - before, parts, "from {from:?}");
+            let before = server.calls("evalsha");
+            pair.decide(list(second(from), second(until)));
+            assert_eq!(server.calls("evalsha") - before, parts, "from {from}");
         }
     }
 }

@@ -9,6 +9,7 @@ use tollgate_core::{ErrorKind, StoreError};
 
 use crate::decoder::{assert_exact, odd_number};
 use crate::engine::{Canned, START as NOW, at, config, now, stamp};
+use crate::schedule_twins::{list, next};
 
 static TERMS: LazyLock<schedule::Terms> = LazyLock::new(|| {
     schedule::Terms::new("plans", ["2/10s", "3/1d", "9/day@Europe/Berlin"]).unwrap()
@@ -21,15 +22,9 @@ fn operations() -> [schedule::Operation<'static>; 6] {
         schedule::Operation::Add(vec![event("a", NOW + 10), event("b", NOW + 20)]),
         schedule::Operation::Reschedule(event("a", NOW + 10)),
         schedule::Operation::Cancel(b"a"),
-        schedule::Operation::NextFree {
-            from: stamp(NOW + 10),
-            weight: 1,
-        },
+        next(NOW + 10, 1),
         schedule::Operation::ReserveNext(event("a", NOW + 10)),
-        schedule::Operation::List {
-            from: stamp(NOW),
-            until: stamp(NOW + 100),
-        },
+        list(NOW, NOW + 100),
     ]
 }
 

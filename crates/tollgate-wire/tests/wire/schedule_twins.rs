@@ -18,9 +18,9 @@ use crate::engine::{
 /// What a store keeps events longer for that were planned at a caller's instant, in milliseconds.
 const SLACK: i64 = 600_000;
 const HOUR: u64 = 3_600_000_000;
-const DAY: u64 = 24 * HOUR;
+pub(crate) const DAY: u64 = 24 * HOUR;
 /// The last instant that there is.
-const MAX: u64 = (1 << 53) - 1;
+pub(crate) const MAX: u64 = (1 << 53) - 1;
 
 /// Terms that may take each other's place while a schedule is in use: other amounts, windows,
 /// horizons and tolerances, and calendars that come and go. All times are multiples of the unit.
@@ -33,63 +33,52 @@ fn micros(units: u64, unit: u64) -> std::time::Duration {
     std::time::Duration::from_micros(units * unit)
 }
 
-/// Quotas, and the horizon and the tolerance in units.
-type Told = (&'static [&'static str], u64, u64);
+/// Families: the unit in microseconds, and for each of the terms the horizon and the tolerance in units, and
+/// the quotas. The second one of hours has closed times before and after quotas, by day, weekday and date;
+/// then come windows of whole milliseconds and less, and of dozens of events.
+const FAMILIES: &str = "\
+1
+60 3: 2/10us & 3/25us
+60 3: 1/10us & 3/25us
+40 0: 5/7us
+60 3: 2/40us & 0/1us
+90 12: 4/30us & 2/3us & 6/60us
 
-/// Families by their units. The second ones of days have closed times before and after quotas, by
-/// day, weekday and date; then windows of whole milliseconds and less, and of dozens of events.
-const FAMILIES: [(u64, &[Told]); 5] = [
-    (
-        1,
-        &[
-            (&["2/10us", "3/25us"], 60, 3),
-            (&["1/10us", "3/25us"], 60, 3),
-            (&["5/7us"], 40, 0),
-            (&["2/40us", "0/1us"], 60, 3),
-            (&["4/30us", "2/3us", "6/60us"], 90, 12),
-        ],
-    ),
-    (
-        HOUR,
-        &[
-            (&["2/10h", "3/day@Europe/Berlin"], 24 * 40, 2),
-            (&["2/10h"], 24 * 40, 2),
-            (&["2/day@Asia/Kolkata", "5/week@Europe/Berlin"], 24 * 90, 30),
-            (&["9/month@America/New_York", "3/1d"], 24 * 60, 0),
-        ],
-    ),
-    (
-        HOUR,
-        &[
-            (&[NIGHT, "2/10h", "closed sat,sun@UTC"], 24 * 40, 2),
-            (&["2/day@Asia/Kolkata", WORK, "9/month@UTC"], 24 * 90, 30),
-            (&["3/1d", "closed 2026-01-01..2026-12-31@UTC"], 24 * 300, 1),
-            (&["closed 1970-01-01@UTC", "2/10h"], 24 * 60, 9),
-            (&["2/10h"], 24 * 40, 2),
-        ],
-    ),
-    (
-        700,
-        &[(&["2/7ms", "3/20ms"], 60, 3), (&["3/7500us"], 60, 3)],
-    ),
-    (
-        1,
-        &[
-            (&["40/60us", "70/200us"], 400, 20),
-            (&["9/10us"], 400, 20),
-            (&["9/10us", "2/1us"], 400, 20),
-        ],
-    ),
-];
-const NIGHT: &str = "closed 22:00-08:00@Europe/Berlin";
-const WORK: &str = "closed 09:00-17:00@America/New_York";
+3600000000
+960 2: 2/10h & 3/day@Europe/Berlin
+960 2: 2/10h
+2160 30: 2/day@Asia/Kolkata & 5/week@Europe/Berlin
+1440 0: 9/month@America/New_York & 3/1d
+
+3600000000
+960 2: closed 22:00-08:00@Europe/Berlin & 2/10h & closed sat,sun@UTC
+2160 30: 2/day@Asia/Kolkata & closed 09:00-17:00@America/New_York & 9/month@UTC
+7200 1: 3/1d & closed 2026-01-01..2026-12-31@UTC
+1440 9: closed 1970-01-01@UTC & 2/10h
+960 2: 2/10h
+
+700
+60 3: 2/7ms & 3/20ms
+60 3: 3/7500us
+
+1
+400 20: 40/60us & 70/200us
+400 20: 9/10us
+400 20: 9/10us & 2/1us
+";
 
 fn families() -> Vec<Family> {
-    let families = FAMILIES.into_iter().map(|(unit, told)| {
-        let terms = told.iter().map(|(quotas, horizon, tolerance)| {
-            let terms = schedule::Terms::new("plans", quotas.iter().copied()).unwrap();
-            let terms = terms.with_tolerance(micros(*tolerance, unit)).unwrap();
-            terms.with_horizon(micros(*horizon, unit)).unwrap()
+    let families = FAMILIES.split("\n\n").map(|family| {
+        let (unit, rows) = family.split_once('\n').unwrap();
+        let unit = unit.parse().unwrap();
+        let terms = rows.lines().map(|row| {
+            let (times, quotas) = row.split_once(": ").unwrap();
+            let (horizon, tolerance) = times.split_once(' ').unwrap();
+            let [horizon, tolerance] =
+                [horizon, tolerance].map(|units| micros(units.parse().unwrap(), unit));
+            let terms = schedule::Terms::new("plans", quotas.split(" & ")).unwrap();
+            let terms = terms.with_tolerance(tolerance).unwrap();
+            terms.with_horizon(horizon).unwrap()
         });
         let terms = terms.collect();
         Family { unit, terms }
@@ -407,7 +396,9 @@ fn run(flavor: Flavor, store: &WireStore<Raw>, family: &Family, start: u64, step
                 let needs = i64::try_from(last.1 + kept_us(terms)).unwrap();
                 let needs = needs - i64::try_from(clock).unwrap();
                 let needs = needs.div_euclid(1_000) + i64::from(needs.rem_euclid(1_000) > 0);
-                let lives = u64::try_from(needs + SLACK).unwrap_or(0).max(1);
+                // One more, because `PEXPIRE` deletes a key at once if its last millisecond begins while
+                // the command runs.
+                let lives = u64::try_from(needs + SLACK).unwrap_or(0) + 1;
                 if lives < 100 {
                     std::thread::sleep(std::time::Duration::from_millis(lives + 3));
                     state = schedule::State::default();
@@ -552,31 +543,31 @@ fn terms(quotas: &[&str]) -> schedule::Terms {
     }
 }
 
-fn id(number: u64) -> &'static str {
+pub(crate) fn id(number: u64) -> &'static str {
     format!("id{number}").leak()
 }
 
-fn add(events: impl IntoIterator<Item = Event<'static>>) -> Operation<'static> {
+pub(crate) fn add(events: impl IntoIterator<Item = Event<'static>>) -> Operation<'static> {
     Operation::Add(events.into_iter().collect())
 }
 
-fn next(micros: u64, weight: u64) -> Operation<'static> {
+pub(crate) fn next(micros: u64, weight: u64) -> Operation<'static> {
     let from = stamp(micros);
     Operation::NextFree { from, weight }
 }
 
-fn list(from: u64, until: u64) -> Operation<'static> {
+pub(crate) fn list(from: u64, until: u64) -> Operation<'static> {
     let (from, until) = (stamp(from), stamp(until));
     Operation::List { from, until }
 }
 
-fn found(micros: u64) -> Answer {
+pub(crate) fn found(micros: u64) -> Answer {
     Answer::Found(Some(stamp(micros)))
 }
 
 /// Returns how many events a list has.
 #[track_caller]
-fn listed(answer: Answer) -> usize {
+pub(crate) fn listed(answer: Answer) -> usize {
     match answer {
         Answer::Events(events) => events.len(),
         other => panic!("{other:?}"),
@@ -585,7 +576,7 @@ fn listed(answer: Answer) -> usize {
 
 /// Returns which event was refused, and the next free time.
 #[track_caller]
-fn refused(answer: Answer) -> (usize, Option<u64>) {
+pub(crate) fn refused(answer: Answer) -> (usize, Option<u64>) {
     match answer {
         Answer::Refused { index, refusal } => {
             (index, refusal.next_free().map(Timestamp::as_micros))

@@ -32,56 +32,35 @@ fn entry(at: u64, total: u32) -> Vec<u8> {
 
 #[test]
 fn states_have_not_changed() {
+    const LATER: u64 = START + 1_000_000;
+    let strings = [
+        // debt, instant, unit
+        ("gcra:10/1m", &[23_000_000, LATER, 6_000_000][..]),
+        // start, count, count at the start
+        ("fixed-window:10/1m", &[START - 40_000_000, 4, 0]),
+        ("fixed-window:10/1m,anchored", &[START, 4, 3]),
+        // start, current, previous
+        ("sliding-counter:10/1m", &[START - 40_000_000, 4, 0]),
+        // head, total, ring
+        (
+            "sliding-buckets:10/2s,buckets=2",
+            &[LATER / 1_000_000, 4, 0, 3, 1],
+        ),
+    ];
+    let strings = strings.map(|(written, state)| (written, [3, 1], vec![doubles(state)]));
+    // a header, and an instant and a running total for each entry
+    let entries = [(0, 0), (START, 70_000), (LATER, 100_000)];
+    let entries = entries.map(|(at, total)| entry(at, total)).to_vec();
+    let log = ("sliding-log:100000/1m", [70_000, 30_000], entries);
     for flavor in Flavor::chosen() {
-        for (written, costs, expected) in [
-            // debt, instant, unit
-            (
-                "gcra:10/1m",
-                [3, 1],
-                vec![doubles(&[23_000_000, START + 1_000_000, 6_000_000])],
-            ),
-            // start, count, count at the start
-            (
-                "fixed-window:10/1m",
-                [3, 1],
-                vec![doubles(&[START - 40_000_000, 4, 0])],
-            ),
-            (
-                "fixed-window:10/1m,anchored",
-                [3, 1],
-                vec![doubles(&[START, 4, 3])],
-            ),
-            // start, current, previous
-            (
-                "sliding-counter:10/1m",
-                [3, 1],
-                vec![doubles(&[START - 40_000_000, 4, 0])],
-            ),
-            // head, total, ring
-            (
-                "sliding-buckets:10/2s,buckets=2",
-                [3, 1],
-                vec![doubles(&[START / 1_000_000 + 1, 4, 0, 3, 1])],
-            ),
-            // a header, and an instant and a running total for each entry
-            (
-                "sliding-log:100000/1m",
-                [70_000, 30_000],
-                vec![
-                    entry(0, 0),
-                    entry(START, 70_000),
-                    entry(START + 1_000_000, 100_000),
-                ],
-            ),
-        ] {
+        for (written, costs, expected) in strings.iter().chain([&log]) {
             let (store, limit) = (store(flavor), limit(written));
-            for (index, cost) in costs.into_iter().enumerate() {
-                let instant = stamp(START + 1_000_000 * index as u64);
-                let request = Request::consume(Check::new(&limit, "k", cost)).at(instant);
+            for (at, cost) in [START, LATER].into_iter().zip(costs) {
+                let request = Request::consume(Check::new(&limit, "k", *cost)).at(stamp(at));
                 assert!(now(store.execute(&request)).unwrap().is_allowed());
             }
             let held = held(store.engine(), store.options());
-            assert_eq!(held, expected, "{written} on {flavor}");
+            assert_eq!(held, *expected, "{written} on {flavor}");
         }
     }
 }

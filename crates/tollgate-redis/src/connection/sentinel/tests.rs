@@ -39,30 +39,6 @@ async fn a_replica_is_recognized_by_its_reply() {
     }
 }
 
-#[test]
-fn a_replica_is_known_by_a_line() {
-    let refusal = |line: &str| {
-        let reply = redis::parse_redis_value(format!("-{line}\r\n").as_bytes());
-        reply.and_then(Value::extract_error).unwrap_err()
-    };
-    for (line, expected) in [
-        (
-            "READONLY You can't write against a read only replica.",
-            true,
-        ),
-        ("READONLY", true),
-        (
-            "ERR Error running script: @user_script: -READONLY You",
-            true,
-        ),
-        ("OOM command not allowed", false),
-        ("ERR", false),
-    ] {
-        assert_eq!(failure::is_of_replica(&refusal(line)), expected, "{line}");
-    }
-    assert!(!failure::is_of_replica(&disconnected()));
-}
-
 #[tokio::test]
 async fn one_command_of_many_that_a_replica_refuses_is_enough() {
     let server = FakeServer::start(|words| match &*words[0] {

@@ -9,7 +9,7 @@ use tollgate_wire::Options;
 
 use super::gate::{Scene, answer, are_allowed, fresh_state, refusal};
 use super::tasks::{Deciding, drop_tasks, pass, poll, run_tasks, switch_to, tasks, time, watch};
-use crate::engine::limit;
+use crate::engine::{limit, shown};
 
 fn scene() -> Scene {
     scene_of("gcra:100/1s", 1)
@@ -35,13 +35,7 @@ fn left_of(calls: &mut [Deciding<'_>]) -> Vec<u64> {
 fn fails(call: &mut Deciding<'_>, kind: ErrorKind) -> String {
     let error = ended(call).unwrap_err();
     assert_eq!(error.kind(), kind, "{error}");
-    let mut shown = format!("{error} {error:?}");
-    let mut source = std::error::Error::source(&error);
-    while let Some(error) = source {
-        shown += &format!(" {error} {error:?}");
-        source = error.source();
-    }
-    shown
+    shown(&error)
 }
 
 #[test]
@@ -169,17 +163,6 @@ fn a_call_that_is_late_while_its_script_is_loaded_may_be_counted_later() {
     scene.timed_out();
     fails(&mut other, ErrorKind::Unavailable);
     fails(&mut late, ErrorKind::Unavailable);
-}
-
-#[test]
-fn a_call_whose_deadline_passes_before_it_departs_is_not_sent() {
-    let options = Options::new().with_batches_only();
-    let scene = Scene::new(options.with_deadline(Duration::from_nanos(1)));
-    let mut call = scene.call();
-    pass(Duration::from_millis(1));
-    run_tasks();
-    assert!(scene.sent().is_empty());
-    fails(&mut call, ErrorKind::Unavailable);
 }
 
 /// Begins two calls that wait together, and passes the deadline of the first one.

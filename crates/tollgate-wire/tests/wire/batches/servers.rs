@@ -8,7 +8,7 @@ use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{Options, WireStore};
 
 use super::tasks::{Spawning, together};
-use crate::engine::{LIMITS, Raw, calls, limit, now};
+use crate::engine::{LIMITS, Raw, limit, now};
 use crate::lifetime::{lives, server_time};
 
 fn store_on(server: &Server) -> WireStore<Spawning<Raw>> {
@@ -37,7 +37,7 @@ fn a_state_that_calls_share_is_read_once_and_written_once_more_at_most() {
         for result in together(&store, &everything) {
             assert!(result.unwrap().is_allowed());
         }
-        let counted = |name| calls(&server, name);
+        let counted = |name| server.calls(name);
         let all = || ["evalsha", "mget", "get", "set", "time"].map(counted);
         let before = all();
         let requests: Vec<_> = (0..20)
@@ -158,7 +158,7 @@ fn each_state_of_a_batch_has_a_ttl_of_its_own() {
                     let later = if is_shared { 5 } else { 4 };
                     let expires = if is_caller { [later, 0] } else { [0, later] };
                     let names = ["set", "mset", "pexpire", "pexpireat"];
-                    let ran = names.map(|name| calls(&server, name));
+                    let ran = names.map(|name| server.calls(name));
                     assert_eq!(ran, [1, 1, expires[0], expires[1]], "{flavor:?}");
                 }
             }
@@ -173,13 +173,13 @@ fn equal_calls_cost_the_server_what_one_costs() {
     let gcra = limit("gcra:700/1h");
     let requests = vec![Request::consume(Check::new(&gcra, "alice", 1)); 1_000];
     together(&store, &requests[..1]);
-    let before = [calls(&server, "get"), calls(&server, "set")];
+    let before = [server.calls("get"), server.calls("set")];
     let results = together(&store, &requests);
     let allowed = results
         .iter()
         .filter(|result| result.as_ref().unwrap().is_allowed());
     assert_eq!(allowed.count(), 699);
-    let after = [calls(&server, "get"), calls(&server, "set")];
+    let after = [server.calls("get"), server.calls("set")];
     assert_eq!(after, before.map(|before| before + 1));
 }
 
@@ -192,7 +192,7 @@ fn keys_that_exist_are_read_together_and_others_one_by_one() {
     let peek = |key| Request::peek(Check::new(&gcra, key, 1));
     together(&store, &[of("a"), of("b"), of("c")]);
     let reads = |requests: &[Request<'_>]| {
-        let counted = || ["mget", "get"].map(|name| calls(&server, name));
+        let counted = || ["mget", "get"].map(|name| server.calls(name));
         let before = counted();
         together(&store, requests);
         let after = counted();

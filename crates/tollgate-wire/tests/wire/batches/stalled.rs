@@ -1,6 +1,8 @@
-//! Senders that do not run: calls end at their deadlines all the same.
+//! Senders that do not run: calls end at their deadlines all the same. And how large futures are, which are
+//! allocated and copied for every call.
 
 use std::future::pending;
+use std::hint::black_box;
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,25 +18,34 @@ use super::tasks::begin;
 use crate::engine::limit;
 
 const DEADLINE: Duration = Duration::from_millis(50);
+/// The size of the futures of some client crates.
+const LARGE: usize = 4_096;
 
 /// An engine whose server never answers, on a runtime without timers, which polls each task once or
-/// never.
+/// never. Its futures are large.
 #[derive(Debug)]
 struct Stalled {
     polls_once: bool,
 }
 
+async fn unanswered<T>() -> T {
+    let held = [0_u8; LARGE];
+    let answer = pending().await;
+    black_box(held);
+    answer
+}
+
 impl Engine for Stalled {
     async fn run(&self, _: &ScriptCall<'_>) -> Result<Vec<u8>, Failure> {
-        pending().await
+        unanswered().await
     }
 
     async fn load(&self, _: &ScriptCall<'_>) -> Result<(), Failure> {
-        pending().await
+        unanswered().await
     }
 
     async fn forget(&self, _: &[Vec<u8>]) -> Result<(), Failure> {
-        pending().await
+        unanswered().await
     }
 
     async fn within<F>(&self, _: Duration, work: F) -> Option<F::Output>
@@ -138,4 +149,15 @@ fn call_whose_caller_is_late_waits_longer() {
         }
         assert!(looked.elapsed() >= 8 * DEADLINE, "{:?}", looked.elapsed());
     }
+}
+
+#[test]
+fn a_reset_holds_the_engines_future_once_and_a_call_in_a_batch_never() {
+    let store = store(false);
+    let limit = limit("gcra:10/1m");
+    let request = Request::consume(Check::new(&limit, "k", 1));
+    let decision = size_of_val(&store.execute(&request));
+    assert!(decision < LARGE, "{decision} bytes");
+    let reset = size_of_val(&store.reset(request.checks()));
+    assert!(reset < LARGE + LARGE / 4, "{reset} bytes");
 }

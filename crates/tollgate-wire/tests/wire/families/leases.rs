@@ -6,13 +6,16 @@ use sha2::{Digest, Sha256};
 use tollgate_core::lease::{self, Acquisition, Operation};
 use tollgate_core::{Receipt, StoreError};
 use tollgate_testkit::Reply;
+use tollgate_wire::{Engine, WireStore};
 
 use super::{Answer, Call, Family, NOW, SECOND, SLACK, Store};
 use crate::engine::{doubles, now, stamp};
 
 pub(super) struct Leases;
 
-const AMOUNT: u64 = 3;
+pub(crate) const AMOUNT: u64 = 3;
+/// The time to live, in seconds.
+pub(crate) const TTL: u64 = 30;
 /// When the calls take place: the first leases have ended, and one is held.
 const LATER: u64 = 40;
 /// The second at which a lease was acquired, and its token.
@@ -27,18 +30,19 @@ const STATES: [&[(&str, u64, u64)]; 4] = [
     &[("held", HELD_SINCE, 2), ("second", 21, 1)],
 ];
 
-pub(super) fn terms() -> lease::Terms {
-    lease::Terms::new("places", AMOUNT, Duration::from_secs(30)).unwrap()
+pub(crate) fn terms() -> lease::Terms {
+    lease::Terms::new("places", AMOUNT, Duration::from_secs(TTL)).unwrap()
 }
 
-pub(super) fn acquire(id: &'static str, weight: u64) -> Operation<'static> {
+pub(crate) fn acquire(id: &'static str, weight: u64) -> Operation<'static> {
     let id = id.as_bytes();
     Operation::Acquire { id, weight }
 }
 
 /// Calls that together run every command, and whether they need memory.
 fn calls() -> Vec<(Operation<'static>, bool)> {
-    let (id, token) = (b"held", TOKEN);
+    let renew = |id: &'static [u8], token| Operation::Renew { id, token };
+    let release = |id: &'static [u8], token| Operation::Release { id, token };
     let old = NOW + SECOND;
     vec![
         (acquire("new", 1), true),
@@ -48,40 +52,22 @@ fn calls() -> Vec<(Operation<'static>, bool)> {
         (acquire("most", u64::MAX), false),
         (acquire("held", 1), true),
         (acquire("old", 1), true),
-        (Operation::Renew { id, token }, true),
+        (renew(b"held", TOKEN), true),
         // Frees memory.
-        (Operation::Release { id, token }, false),
-        (Operation::Renew { id, token: old }, false),
-        (Operation::Release { id, token: old }, false),
+        (release(b"held", TOKEN), false),
+        (renew(b"held", old), false),
+        (release(b"held", old), false),
         // It has ended, or never was.
-        (
-            Operation::Renew {
-                id: b"old",
-                token: old,
-            },
-            false,
-        ),
-        (
-            Operation::Release {
-                id: b"old",
-                token: old,
-            },
-            false,
-        ),
-        (
-            Operation::Release {
-                id: b"none",
-                token: 1,
-            },
-            false,
-        ),
+        (renew(b"old", old), false),
+        (release(b"old", old), false),
+        (release(b"none", 1), false),
         (Operation::Peek, false),
     ]
 }
 
 /// Decides `operation` on the leases of `k`, `later` seconds later.
-fn decide(
-    store: &Store,
+pub(crate) fn decide(
+    store: &WireStore<impl Engine>,
     operation: Operation<'_>,
     later: u64,
 ) -> Result<lease::Answer, StoreError> {

@@ -2,7 +2,7 @@
 //! troubles them: commands that are denied, no memory, lost replies and scripts, and keys of other
 //! programs.
 
-mod leases;
+pub(crate) mod leases;
 mod limits;
 mod operate;
 mod schedules;
@@ -11,12 +11,11 @@ use tollgate_core::{ErrorKind, Receipt, StoreError};
 use tollgate_testkit::{Flavor, Reply, Server};
 use tollgate_wire::{Options, WireStore};
 
-pub(crate) use self::leases::{id_bytes, state};
-use crate::engine::{Raw, START as NOW, fresh, info};
+use crate::engine::{Raw, START as NOW, changes, fresh};
 
-const SECOND: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1_000_000;
 /// What a key is kept longer for at a caller's instant, in milliseconds.
-const SLACK: u64 = 600_000;
+pub(crate) const SLACK: u64 = 600_000;
 
 type Store = WireStore<Raw>;
 
@@ -213,10 +212,6 @@ pub(crate) fn everything(store: &Store) -> Vec<String> {
     held.collect()
 }
 
-fn changes(server: &Server) -> u64 {
-    info(server, "persistence", "rdb_changes_since_last_save")
-}
-
 #[test]
 fn documented_commands_are_enough() {
     for flavor in Flavor::chosen() {
@@ -365,7 +360,7 @@ fn a_call_whose_reply_is_lost_was_made_once_even_if_its_script_was_lost() {
             assert_eq!(again, second, "{what}");
             assert_eq!(everything(&store), left, "{what}");
         });
-        assert!(crate::engine::calls(&server, "script|load") >= loaded);
+        assert!(server.calls("script|load") >= loaded);
         store.engine().lose(1, false);
         let error = family.reset(&store).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");

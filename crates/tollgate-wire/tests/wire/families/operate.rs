@@ -14,7 +14,7 @@ use tollgate_wire::operate::{Clear, Severity};
 use tollgate_wire::{Failure, Options, WireStore};
 
 use super::{Store, leases, schedules, store_on, users};
-use crate::engine::{Canned, Outcome, Raw, now, store};
+use crate::engine::{Canned, Outcome, Raw, now, shown, store};
 use crate::lifetime::server_time;
 
 /// Sends operator commands over a connection to one server.
@@ -100,18 +100,12 @@ fn operators_find_and_clear_events_and_leases() {
 /// The doctor says which commands of schedules and leases a user may not run, and leaves nothing.
 #[test]
 fn doctor_names_commands_that_schedules_and_leases_lack() {
+    let cannot = |names| format!("cannot run {names}: schedules of more than 256 events");
+    let several = cannot("`hdel`, `hget`, `pexpire`");
     for (check, denied, expected) in [
         ("schedules", &[][..], "an event was planned"),
-        (
-            "schedules",
-            &["-hset"],
-            "cannot run `hset`: schedules of more than 256 events",
-        ),
-        (
-            "schedules",
-            &["-hget", "-hdel", "-pexpire"],
-            "cannot run `hdel`, `hget`, `pexpire`: schedules of more than 256 events",
-        ),
+        ("schedules", &["-hset"], &cannot("`hset`")),
+        ("schedules", &["-hget", "-hdel", "-pexpire"], &several),
         ("schedules", &["-set"], "an event cannot be planned"),
         ("leases", &[], "a lease was acquired"),
         ("leases", &["-getex"], "leases cannot be acquired"),
@@ -204,27 +198,22 @@ fn errors_and_debug_output_show_no_id() {
     let event = Event::new("secret-id", Timestamp::MAX);
     let (id, token) = (b"secret-id", 7);
     let others = vec![Event::new("secret-one", Timestamp::MAX), event];
-    for operations in [
-        (
-            schedule::Operation::Add(others),
-            leases::acquire("secret-id", 1),
-        ),
-        (
-            schedule::Operation::Reschedule(event),
-            lease::Operation::Renew { id, token },
-        ),
-        (
-            schedule::Operation::Cancel(id),
-            lease::Operation::Release { id, token },
-        ),
-        (
-            schedule::Operation::ReserveNext(event),
-            lease::Operation::Peek,
-        ),
-    ] {
-        let (schedules, leases) = (schedules::terms(), leases::terms());
-        let event = schedule::Request::new(&schedules, "k", operations.0);
-        let lease = lease::Request::new(&leases, "k", operations.1);
+    let events = [
+        schedule::Operation::Add(others),
+        schedule::Operation::Reschedule(event),
+        schedule::Operation::Cancel(id),
+        schedule::Operation::ReserveNext(event),
+    ];
+    let places = [
+        leases::acquire("secret-id", 1),
+        lease::Operation::Renew { id, token },
+        lease::Operation::Release { id, token },
+        lease::Operation::Peek,
+    ];
+    let (schedules, leases) = (schedules::terms(), leases::terms());
+    for (event, place) in events.into_iter().zip(places) {
+        let event = schedule::Request::new(&schedules, "k", event);
+        let lease = lease::Request::new(&leases, "k", place);
         let requests = format!("{event:?} {lease:?}");
         assert!(!requests.contains("secret"), "{requests}");
         for error in [
@@ -232,8 +221,7 @@ fn errors_and_debug_output_show_no_id() {
             now(store.lease(&lease)).unwrap_err(),
         ] {
             assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
-            let source = std::error::Error::source(&error);
-            let shown = format!("{error} {error:?} {source:?}");
+            let shown = shown(&error);
             assert!(!shown.contains("secret"), "{shown}");
             assert!(!shown.contains(&format!("{id:?}")), "{shown}");
         }
