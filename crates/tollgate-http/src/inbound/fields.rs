@@ -163,6 +163,11 @@ impl Fields {
         self.write_verdicts(decision.verdicts(), decision.source(), headers);
     }
 
+    /// Returns whether anything but `Retry-After` is written.
+    pub(super) fn say_what_is_left(&self) -> bool {
+        self.draft.is_some() || self.x_rate_limit.is_some()
+    }
+
     /// Returns whether fields say anything about this limit.
     pub(super) fn shows(&self, limit: &Limit) -> bool {
         !limit.is_shadow() && !self.hidden.iter().any(|name| **name == *limit.name())
@@ -216,7 +221,7 @@ impl Fields {
             }
             let verdict = verdict.borrow();
             retry_after = retry_after.max(verdict.retry_after());
-            if !(is_of_all || is_of_one) || !self.shows(limit) {
+            if !self.say_what_is_left() || !self.shows(limit) {
                 return;
             }
             let Some(said) = Said::of(limit, *verdict, source) else {

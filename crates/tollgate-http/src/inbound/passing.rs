@@ -166,7 +166,10 @@ impl<S: Store + 'static> Passing<S> {
         }
         let wait = || question.wait(&self.said, self.source, &costs);
         shared.fields.lengthen_wait(wait, &mut head.headers);
-        question.write(&self.said, self.source, &shared.fields, &mut head.headers);
+        // Limits that allowed the request have no `Retry-After`.
+        if shared.fields.say_what_is_left() {
+            question.write(&self.said, self.source, &shared.fields, &mut head.headers);
+        }
         if shared.inserts_decision {
             let verdicts = Verdicts::new(Fingerprint::new(0), self.said.iter().copied());
             let decided = Decided::new(question, &verdicts.with_source(self.source));
