@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use proptest::prelude::*;
 use tokio::sync::Notify;
 use tollgate_core::store::{Check, Checks, Operation, Prefetch, Request, Source, Verdicts};
-use tollgate_core::{ErrorKind, Limit, RateLimiter, Receipt, Store, StoreError, Wait};
+use tollgate_core::{ErrorKind, Limit, RateLimiter, Receipt, Store, StoreError, Timestamp, Wait};
 use tollgate_layers::DenyCache;
 use tollgate_memory::{ManualClock, MemoryStore};
 
@@ -294,6 +294,11 @@ async fn what_another_process_gives_back_is_known_within_the_age() {
     clock.advance(Duration::from_micros(999_999));
     assert!(here.check("alice").await.unwrap().is_denied());
     clock.advance(Duration::from_micros(1));
+    assert!(here.check("alice").await.unwrap().is_allowed());
+    // Also if the clock steps back.
+    assert!(here.check("alice").await.unwrap().is_denied());
+    there.reset("alice").await.unwrap();
+    clock.set(Timestamp::UNIX_EPOCH);
     assert!(here.check("alice").await.unwrap().is_allowed());
 }
 
