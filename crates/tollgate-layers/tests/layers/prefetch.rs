@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tokio::time::{sleep, sleep_until};
 use tollgate_core::store::{Check, Checks, Operation, Request, Source, Verdicts};
 use tollgate_core::{Decision, Limit, RateLimiter, Receipt, Store, StoreError, Timestamp};
-use tollgate_layers::{Prefetch, Share};
+use tollgate_layers::{Breaker, Prefetch, Share};
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 use tollgate_mock::{ErrorKind, Fault, FaultyStore};
 use tollgate_tokio::WaitUpTo;
@@ -319,6 +319,36 @@ fn a_refund_of_a_prefetched_call_is_used_again() {
     let [granted, used, given_back, lost] = counted(&recorder);
     // One was put back.
     assert_eq!(granted + 1, used + given_back + lost);
+}
+
+/// What is in hand is used as soon as a call begins, also if nobody polls it.
+#[test]
+fn a_call_that_a_layer_refuses_uses_no_units() {
+    const DOWN: Fault = Fault::Fail(ErrorKind::Unavailable);
+    in_jumps(async {
+        let clock = Jumping::new();
+        let is_down = Arc::new(AtomicBool::new(false));
+        let faults = std::iter::repeat(Arc::clone(&is_down));
+        let faults = faults.map(|is_down| match is_down.load(Ordering::Relaxed) {
+            true => DOWN,
+            false => Fault::None,
+        });
+        let store = Prefetch::new(FaultyStore::new(clock.memory(), faults), L).clock(clock);
+        let store = Arc::new(store);
+        let limits = ["a=fixed-window:1000/1h"];
+        let limiter = RateLimiter::new(Breaker::new(Arc::clone(&store)), limits).unwrap();
+        while allowed(&limiter).await.source() == Source::Store {}
+        let in_hand = allowed(&limiter).await.remaining();
+        is_down.store(true, Ordering::Relaxed);
+        for key in ["opens", "it", "there", "k", "k"] {
+            assert!(limiter.check(key).await.is_err());
+        }
+        let limiter = RateLimiter::new(FaultyStore::new(store, [DOWN; 2]), limits).unwrap();
+        for _ in 0..2 {
+            assert!(limiter.check("k").await.is_err());
+        }
+        assert_eq!(allowed(&limiter).await.remaining(), in_hand - 1);
+    });
 }
 
 /// Whoever asks may go away: others wait no longer.
