@@ -54,7 +54,8 @@ pub trait Store: Send + Sync {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped before it completes, the request may or may not have been counted.
+    /// If the future is dropped before it completes, even before it is polled, the request may or may not have been
+    /// counted.
     async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError>;
 
     /// Begins to decide `request`: what needs no waiting is decided at once, without an allocation.

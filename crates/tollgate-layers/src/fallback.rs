@@ -117,16 +117,12 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
         if let Some(receipt) = request.receipt() {
             return Begun::Waits(Box::pin(self.take_back(receipt, request.clone())));
         }
-        let begun = self.store.begin(request);
-        if !request.operation().decides_a_call() {
-            return begun;
-        }
-        match begun {
-            Begun::Decided(_) => {
-                self.hidden.end();
-                begun
+        match self.store.begin(request) {
+            Begun::Waits(call) if request.operation().decides_a_call() => {
+                Begun::Waits(Box::pin(self.wait(call, request.clone())))
             }
-            Begun::Waits(call) => Begun::Waits(Box::pin(self.wait(call, request.clone()))),
+            // What a cache decides at once does not show that the store works again.
+            begun => begun,
         }
     }
 

@@ -8,8 +8,9 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tollgate_core::store::Source;
 use tollgate_core::{ErrorKind, RateLimiter};
-use tollgate_layers::{Breaker, Fallback, Observed, Share};
+use tollgate_layers::{Breaker, DenyCache, Fallback, Observed, Share};
 use tollgate_memory::MemoryStore;
 use tollgate_mock::{Fault, FaultyStore};
 use tracing::Level;
@@ -98,10 +99,15 @@ async fn outages_are_logged_once() {
         Some(ErrorKind::Misconfigured),
     ];
     let faults = kinds.map(|kind| kind.map_or(Fault::None, Fault::Fail));
-    let store = Fallback::allow(FaultyStore::new(MemoryStore::new(), faults));
-    let limiter = RateLimiter::new(store, limits).unwrap();
+    let faults = [Fault::None].into_iter().chain(faults);
+    let store = DenyCache::new(FaultyStore::new(MemoryStore::new(), faults));
+    let limiter = RateLimiter::new(Fallback::allow(store), limits).unwrap();
+    assert!(limiter.check("denied").cost(100).await.unwrap().is_denied());
     for _ in kinds {
         assert!(limiter.check("k").await.unwrap().is_allowed());
+        // What the cache knows is no sign of the store.
+        let known = limiter.check("denied").cost(100).await.unwrap();
+        assert_eq!(known.source(), Source::Cache);
     }
     let lines = log.lines();
     let said = lines.iter().map(|line| line.rsplit_once(": ").unwrap().1);

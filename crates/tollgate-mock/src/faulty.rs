@@ -161,7 +161,9 @@ impl Fault {
 impl<S: Store> Store for FaultyStore<S> {
     async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
         let is_decided = self.accepts(&request);
-        self.pass_on(is_decided, self.store.decide(request)).await
+        // A layer inside may decide before its future is polled.
+        let call = async { self.store.decide(request).await };
+        self.pass_on(is_decided, call).await
     }
 
     async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {

@@ -115,6 +115,8 @@ caught! {
     failing_on_huge_costs: FailsOnHugeCosts by
         fixed_window::allows_exactly_what_remains
         gcra::extremes_are_exact;
+    forgetting_calls_that_begin: ForgetsWhatBegins by
+        store::decides_alike_without_waiting;
     forgetting_calls_that_need_not_wait: ForgetsWithoutWaiting by
         store::decides_alike_without_waiting;
     forgetting_to_block: IgnoresBlocks by

@@ -9,7 +9,9 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use tollgate_core::Algorithm;
-use tollgate_core::store::{Check, Checks, Fingerprint, Operation, Request, State, Verdicts};
+use tollgate_core::store::{
+    Begun, Check, Checks, Fingerprint, Operation, Request, State, Verdicts,
+};
 use tollgate_core::{ErrorKind, Limit, Store, StoreError, SyncStore, Timestamp};
 
 /// A limit's identity and a key's two parts.
@@ -29,6 +31,7 @@ pub(crate) enum Fault {
     ConsumesWhenPeeked,
     DeniesEverything,
     FailsOnHugeCosts,
+    ForgetsWhatBegins,
     ForgetsWhenTheClockStepsBack,
     ForgetsWithoutWaiting,
     IgnoresBlocks,
@@ -226,6 +229,13 @@ impl Store for BrokenStore {
             return Ok(if early.is_denied() { early } else { decision });
         }
         Ok(decision)
+    }
+
+    fn begin<'a>(&'a self, request: &Request<'a>) -> Begun<'a> {
+        match self.decide_now(request) {
+            Ok(verdicts) if self.is(Fault::ForgetsWhatBegins) => Begun::Decided(verdicts),
+            _ => Begun::Waits(self.decide(request.clone())),
+        }
     }
 
     async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {

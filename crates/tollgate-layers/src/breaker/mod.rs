@@ -356,7 +356,8 @@ impl Drop for Ending<'_> {
 #[async_trait]
 impl<S: Store> Store for Breaker<S> {
     async fn decide<'a>(&'a self, request: Request<'a>) -> Result<Verdicts, StoreError> {
-        let call = self.store.decide(request);
+        // A layer inside may decide before its future is polled.
+        let call = async { self.store.decide(request).await };
         self.pass_on_from(call, Verdicts::source).await
     }
 

@@ -56,9 +56,9 @@ impl Known {
         now.saturating_duration_since(self.asked_at)
     }
 
-    /// Returns whether the store would deny `cost` now.
+    /// Returns whether the store would deny `cost` now. If the clock steps back, that is not known.
     pub(super) fn denies(&self, cost: u64, now: Timestamp) -> bool {
-        cost >= self.cost && now < self.until
+        cost >= self.cost && (self.asked_at..self.until).contains(&now)
     }
 
     /// Returns the store's denial of `cost` as it would be now, or `None` if the store may say a longer wait

@@ -197,9 +197,8 @@ impl Hand {
         let took = now.saturating_duration_since(sent);
         let most = self.within / TIMES_OF_ANSWER;
         self.patience = (took * 2).min(most).max(LEAST_PATIENCE);
-        let is_withdrawn = number <= self.withdrawn;
         match answer {
-            Answer::Granted { units, .. } if is_withdrawn => return units,
+            Answer::Granted { units, .. } if number <= self.withdrawn => return units,
             Answer::Granted {
                 units,
                 lasts,
@@ -229,14 +228,14 @@ impl Hand {
                 };
                 self.put_aside(unused);
             }
-            Answer::Refused if !is_withdrawn => {
+            Answer::Refused => {
                 self.directly_until = now.saturating_add(self.within / 4);
             }
             Answer::Unsupported => {
                 self.in_vain = MOST_IN_VAIN;
                 self.rest(self.within / 2, now);
             }
-            Answer::Refused | Answer::Failed => {}
+            Answer::Failed => {}
         }
         0
     }

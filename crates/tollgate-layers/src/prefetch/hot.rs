@@ -161,7 +161,7 @@ pub(super) fn cost_of(request: &Request<'_>) -> Option<u64> {
             && !is_long(check.key())
     };
     let all_may_be = cost > 0 && checks.len() <= MOST_CHECKS && checks.iter().all(may_be);
-    (all_may_be && request.validate_checks().is_ok()).then_some(cost)
+    all_may_be.then_some(cost)
 }
 
 /// Returns the receipt of the call that `request` refunds or settles, and what the call costs after that, if

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use proptest::prelude::*;
 use tokio::sync::Notify;
 use tollgate_core::store::{Check, Checks, Operation, Prefetch, Request, Source, Verdicts};
-use tollgate_core::{ErrorKind, Limit, RateLimiter, Receipt, Store, StoreError, Wait};
+use tollgate_core::{ErrorKind, Limit, RateLimiter, Receipt, Store, StoreError, Timestamp, Wait};
 use tollgate_layers::DenyCache;
 use tollgate_memory::{ManualClock, MemoryStore};
 
@@ -236,6 +236,28 @@ async fn a_denial_says_nothing_about_limits_that_allow_the_call() {
         assert_eq!((decision.source(), all.remaining()), (source, remaining));
         assert!(all.is_allowed());
     }
+    // But a cost that never fits.
+    let [login, all] = [0, 1].map(|of| &limiter.limits()[of]);
+    let request = Request::consume(Check::new(login, "alice", 1)).and(Check::new(all, "alice", 10));
+    let denied = limiter.store().decide(request).await.unwrap();
+    let found = (denied.source(), denied.retry_after());
+    assert_eq!(found, (Source::Cache, Wait::NEVER));
+}
+
+/// As the store does, which keeps the answer, or refuses the call.
+#[tokio::test]
+async fn what_is_remembered_is_no_answer_to_a_repeated_or_malformed_call() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::new(cache(memory(&clock), &clock), ["a=sliding-log:1/1h"]).unwrap();
+    let once = async || limiter.check("alice").id("once").await.unwrap();
+    assert!(once().await.is_allowed());
+    for source in [Source::Store, Source::Cache] {
+        assert_eq!(limiter.check("alice").await.unwrap().source(), source);
+    }
+    assert!(once().await.is_allowed());
+    let check = Check::new(&limiter.limits()[0], "alice", 1);
+    let twice = limiter.store().decide(Request::consume(check).and(check));
+    assert_eq!(twice.await.unwrap_err().kind(), ErrorKind::Malformed);
 }
 
 #[tokio::test]
@@ -294,6 +316,11 @@ async fn what_another_process_gives_back_is_known_within_the_age() {
     clock.advance(Duration::from_micros(999_999));
     assert!(here.check("alice").await.unwrap().is_denied());
     clock.advance(Duration::from_micros(1));
+    assert!(here.check("alice").await.unwrap().is_allowed());
+    // Also if the clock steps back.
+    assert!(here.check("alice").await.unwrap().is_denied());
+    there.reset("alice").await.unwrap();
+    clock.set(Timestamp::UNIX_EPOCH);
     assert!(here.check("alice").await.unwrap().is_allowed());
 }
 
@@ -411,8 +438,9 @@ async fn a_limit_in_shadow_is_never_a_reason_to_deny() {
     let limiter = RateLimiter::new(&cached, limits).unwrap();
     let checked = async || {
         let decision = limiter.check("alice").await.unwrap();
-        let in_shadow = decision.verdict("next").unwrap().is_allowed();
-        (decision.source(), decision.is_allowed(), in_shadow)
+        let next = decision.verdict("next").unwrap();
+        assert!(next.is_in_shadow());
+        (decision.source(), decision.is_allowed(), next.is_allowed())
     };
     assert_eq!(checked().await, (Source::Store, true, true));
     assert_eq!(checked().await, (Source::Store, true, false));

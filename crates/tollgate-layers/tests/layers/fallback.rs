@@ -253,6 +253,15 @@ async fn what_no_store_could_decide_stays_an_error_while_the_store_is_down() {
     let limit = &limiter.limits()[0];
     let twice = Request::consume(Check::new(limit, "alice", 1)).and(Check::new(limit, "alice", 1));
     assert!(store.decide(twice).await.is_err());
+    let taken = limiter.take_up_to("alice", 1).await.unwrap();
+    let receipt = taken.into_receipt().unwrap();
+    let other = Request::refund(&receipt, Check::new(limit, "alice", 0));
+    assert!(
+        store
+            .decide(other.and(Check::new(limit, "bob", 0)))
+            .await
+            .is_err()
+    );
     assert!(limiter.check("alice").await.unwrap().is_allowed());
 }
 

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tokio::time::{sleep, sleep_until};
 use tollgate_core::store::{Check, Checks, Operation, Request, Source, Verdicts};
 use tollgate_core::{Decision, Limit, RateLimiter, Receipt, Store, StoreError, Timestamp};
-use tollgate_layers::{Prefetch, Share};
+use tollgate_layers::{Breaker, Prefetch, Share};
 use tollgate_memory::{Clock, ManualClock, MemoryStore};
 use tollgate_mock::{ErrorKind, Fault, FaultyStore};
 use tollgate_tokio::WaitUpTo;
@@ -110,6 +110,35 @@ fn seldom_calls_and_limits_that_count_denied_ones_are_never_prefetched() {
     }
 }
 
+#[test]
+fn calls_that_are_no_plain_checks_of_one_cost_are_never_prefetched() {
+    in_jumps(async {
+        let (limiter, _) = prefetched(&["l0=fixed-window:9000/1h"]);
+        while allowed(&limiter).await.source() == Source::Store {}
+        let limits = (0..9).map(|limit| format!("l{limit}=fixed-window:9000/1h").parse().unwrap());
+        let limits: Vec<Limit> = limits.collect();
+        let check = |limit: usize, cost| Check::new(&limits[limit], "k", cost);
+        let (one, long) = (Request::consume(check(0, 1)), "k".repeat(257));
+        for request in [
+            one.clone().at(Timestamp::UNIX_EPOCH),
+            one.clone().id("one"),
+            Request::consume(check(0, 0)),
+            one.clone().and(check(1, 2)),
+            Request::consume_all(&limits, "k", 1),
+            Request::consume(Check::new(&limits[0], &*long, 1)),
+        ] {
+            for _ in 0..50 {
+                let verdicts = limiter.store().decide(request.clone()).await.unwrap();
+                assert_eq!(verdicts.source(), Source::Store, "{request:?}");
+            }
+        }
+        for _ in 0..50 {
+            let twice = limiter.store().decide(one.clone().and(check(0, 1)));
+            assert_eq!(twice.await.unwrap_err().kind(), ErrorKind::Malformed);
+        }
+    });
+}
+
 /// Otherwise more than the bound could be kept if what comes back is the call that began the window.
 #[test]
 fn an_anchored_window_that_begins_with_a_question_loses_one_unit() {
@@ -201,6 +230,45 @@ fn nobody_is_denied_while_units_are_in_hand() {
             assert_eq!(allowed, 97, "{limit}");
         });
     }
+}
+
+/// Nor if the call was sent before anybody asked.
+#[test]
+fn a_late_denial_says_nothing_if_units_are_in_hand_by_then() {
+    let recorder = DebuggingRecorder::new();
+    metrics::with_local_recorder(&recorder, || {
+        in_jumps(async {
+            let clock = Jumping::new();
+            let memory = Arc::new(clock.memory());
+            let fails = Fault::Fail(ErrorKind::Unavailable);
+            let faults = [Fault::None; 3]
+                .into_iter()
+                .chain([fails, Fault::Delay(L * 3 / 2)]);
+            let store = FaultyStore::new(Arc::clone(&memory), faults);
+            let store = Prefetch::new(store, L).clock(clock);
+            let limiter = RateLimiter::new(store, ["a=fixed-window:100/1h"]).unwrap();
+            let other = RateLimiter::new(memory, ["a=fixed-window:100/1h"]).unwrap();
+            for _ in 0..3 {
+                let _ = allowed(&limiter).await;
+            }
+            // It has asked in vain, so nobody asks for some time.
+            assert!(limiter.check("k").await.is_err());
+            let all = other.check("k").cost(97).await.unwrap();
+            let late = allowed(&limiter);
+            let units_arrive = async {
+                let all = all.into_receipt().unwrap();
+                other.refund("k", all).await.unwrap();
+                sleep(L).await;
+                for _ in 0..4 {
+                    let _ = allowed(&limiter).await;
+                }
+            };
+            let (late, ()) = tokio::join!(biased; late, units_arrive);
+            assert_eq!(late.source(), Source::Prefetched);
+        });
+    });
+    let [granted, used, given_back, lost] = counted(&recorder);
+    assert_eq!(granted, used + given_back + lost);
 }
 
 #[test]
@@ -314,11 +382,60 @@ fn a_refund_of_a_prefetched_call_is_used_again() {
             let before = limiter.peek("k").await.unwrap().remaining();
             limiter.refund("k", late).await.unwrap();
             assert_eq!(limiter.peek("k").await.unwrap().remaining(), before + 1);
+            // If costs differ, or what comes back may have begun a window, too.
+            for (text, cost) in [
+                ("fixed-window:1000/1h", 3),
+                ("fixed-window:1000/1h,anchored", 1),
+            ] {
+                let limits: [Limit; 2] =
+                    ["b", "c"].map(|of| format!("{of}={text}").parse().unwrap());
+                let call = || {
+                    limiter
+                        .store()
+                        .decide(Request::consume_all(&limits, "k", 1))
+                };
+                while call().await.unwrap().source() == Source::Store {}
+                let receipt = call().await.unwrap().into_receipt().unwrap();
+                let settle = Request::settle(&receipt, Check::new(&limits[0], "k", 1));
+                let settle = settle.and(Check::new(&limits[1], "k", cost));
+                let settled = limiter.store().decide(settle).await.unwrap();
+                assert_eq!(settled.source(), Source::Store, "{text}");
+            }
         });
     });
     let [granted, used, given_back, lost] = counted(&recorder);
     // One was put back.
     assert_eq!(granted + 1, used + given_back + lost);
+}
+
+/// What is in hand is used as soon as a call begins, also if nobody polls it.
+#[test]
+fn a_call_that_a_layer_refuses_uses_no_units() {
+    const DOWN: Fault = Fault::Fail(ErrorKind::Unavailable);
+    in_jumps(async {
+        let clock = Jumping::new();
+        let is_down = Arc::new(AtomicBool::new(false));
+        let faults = std::iter::repeat(Arc::clone(&is_down));
+        let faults = faults.map(|is_down| match is_down.load(Ordering::Relaxed) {
+            true => DOWN,
+            false => Fault::None,
+        });
+        let store = Prefetch::new(FaultyStore::new(clock.memory(), faults), L).clock(clock);
+        let store = Arc::new(store);
+        let limits = ["a=fixed-window:1000/1h"];
+        let limiter = RateLimiter::new(Breaker::new(Arc::clone(&store)), limits).unwrap();
+        while allowed(&limiter).await.source() == Source::Store {}
+        let in_hand = allowed(&limiter).await.remaining();
+        is_down.store(true, Ordering::Relaxed);
+        for key in ["opens", "it", "there", "k", "k"] {
+            assert!(limiter.check(key).await.is_err());
+        }
+        let limiter = RateLimiter::new(FaultyStore::new(store, [DOWN; 2]), limits).unwrap();
+        for _ in 0..2 {
+            assert!(limiter.check("k").await.is_err());
+        }
+        assert_eq!(allowed(&limiter).await.remaining(), in_hand - 1);
+    });
 }
 
 /// Whoever asks may go away: others wait no longer.
@@ -327,14 +444,24 @@ fn a_caller_that_goes_away_while_it_asks_holds_up_nobody() {
     in_jumps(async {
         let limit: Limit = "a=fixed-window:100000/1h".parse().unwrap();
         let (limiter, _) = prefetched(&["a=fixed-window:100000/1h"]);
+        let call = |key| {
+            let call = Request::consume(Check::new(&limit, key, 1));
+            limiter.store().decide(call)
+        };
+        // It goes away before the other one is polled, or is never polled.
+        for (key, waits) in [("leaves", Duration::ZERO), ("stays", MS * 10)] {
+            for _ in 0..3 {
+                assert!(call(key).await.unwrap().is_allowed());
+            }
+            let (begun, asks, other) = (tokio::time::Instant::now(), call(key), call(key));
+            let _asks = (key == "stays").then_some(asks);
+            assert!(other.await.unwrap().is_allowed());
+            assert_eq!(begun.elapsed(), waits, "{key}");
+        }
         for round in 0..300 {
             {
                 // Never polled, and then polled once.
-                drop(
-                    limiter
-                        .store()
-                        .decide(Request::consume(Check::new(&limit, "k", 1))),
-                );
+                drop(call("k"));
                 let gone = tokio::time::timeout(Duration::ZERO, async { limiter.check("k").await });
                 let _ = gone.await;
             }
@@ -404,6 +531,37 @@ fn no_units_from_before_are_used_after_a_key_is_changed() {
             });
         }
     }
+}
+
+/// The store may change the key although the caller has gone away.
+#[test]
+fn no_units_are_asked_for_while_a_change_may_be_on_its_way() {
+    let recorder = DebuggingRecorder::new();
+    metrics::with_local_recorder(&recorder, || {
+        in_jumps(async {
+            let clock = Jumping::new();
+            let slow = std::iter::repeat_n(Fault::Delay(MS), 1_000);
+            let store = FaultyStore::new(clock.memory(), slow);
+            let store = Prefetch::new(store, L).clock(clock);
+            let limiter = RateLimiter::new(store, ["a=fixed-window:1000/1h"]).unwrap();
+            for _ in 0..3 {
+                let _ = allowed(&limiter).await;
+            }
+            let goes_away = || limiter.lower("k", 900).into_future().now_or_never();
+            // While units are asked for, and while they are in hand.
+            let asks = allowed(&limiter);
+            let (_, gone) = tokio::join!(biased; asks, async { goes_away() });
+            assert!(gone.is_none());
+            let both = async || tokio::join!(biased; allowed(&limiter), allowed(&limiter)).1;
+            while both().await.source() == Source::Store {}
+            assert!(goes_away().is_none());
+            for _ in 1..L.as_millis() {
+                assert_eq!(allowed(&limiter).await.source(), Source::Store);
+            }
+        });
+    });
+    let [granted, used, given_back, lost] = counted(&recorder);
+    assert_eq!(granted, used + given_back + lost);
 }
 
 /// Nor do they arrive when it goes on.
@@ -504,6 +662,11 @@ fn a_key_that_is_forgotten_leaves_what_is_in_hand_of_others() {
             assert!(other.take_up_to(key, 64).await.unwrap().is_allowed());
         }
         call(3_000..3_100, 1).await;
+        // There is room for others.
+        sleep(L * 5).await;
+        call(4_000..8_000, 5).await;
+        let last = limiter.check(7_999).await.unwrap();
+        assert_eq!(last.source(), Source::Prefetched);
     });
 }
 
@@ -663,6 +826,13 @@ fn a_give_back_that_hangs_holds_up_nobody_and_is_lost() {
             tokio::time::timeout(Duration::from_secs(11), limiter.store().give_back())
                 .await
                 .unwrap();
+            // A reset gives nothing back.
+            for _ in 0..200 {
+                let _ = allowed(&limiter).await;
+            }
+            let begun = tokio::time::Instant::now();
+            limiter.reset("k").await.unwrap();
+            assert_eq!(begun.elapsed(), L * 1_000);
         });
     });
     let [granted, used, given_back, lost] = counted(&recorder);
