@@ -201,18 +201,20 @@ impl Question {
     /// Takes what the rules that look said, and the others if they were asked; returns it in the order of the rules.
     pub(super) fn merge(&mut self, looked: &Verdicts, consumed: Option<&Verdicts>) -> Verdicts {
         self.receipt = consumed.and_then(|said| said.again().into_receipt().map(Box::new));
-        let consumed = consumed.map_or(&[][..], Verdicts::as_slice);
-        let (mut consumed, mut each) = (consumed.iter(), looked.as_slice().iter());
+        let each_consumed = consumed.map_or(&[][..], Verdicts::as_slice);
+        let (mut each_consumed, mut each) = (each_consumed.iter(), looked.as_slice().iter());
         let said = self.each().map(|(_, asked, limit)| {
             let said = match asked.looks {
                 true => each.next(),
-                false => consumed.next(),
+                false => each_consumed.next(),
             };
             // Where an allowed call leaves nothing, it is not known what remains.
             let unknown = Verdict::allow(limit.algorithm().capacity(), 0);
             said.copied().unwrap_or(unknown)
         });
-        with_each(looked, said)
+        // What a layer said of what is consumed must not pass for the store's.
+        let by_layer = consumed.filter(|said| said.source() != Source::Store);
+        with_each(by_layer.unwrap_or(looked), said)
     }
 
     /// Keeps the receipt of what was consumed, to settle it.

@@ -182,12 +182,15 @@ async fn a_key_that_is_refused_too_often_is_banned() {
             assert_eq!(answer.header("retry-after"), wait);
         }
     }
-    // What a cache refuses is to cost the store nothing.
+    // What a cache refuses is to cost the store nothing, also beside a look that the store answers.
     let (store, clock) = store();
     let cache = DenyCache::new(store).clock(clock);
-    let layer = InboundLayer::new(limiter(cache, limits), bans());
-    for wait in ["", "60", "60", "60", "60", "60"] {
-        let answer = send(&layer, request("alice")).await;
-        assert_eq!(answer.header("retry-after"), wait);
+    let alone = InboundLayer::new(limiter(cache, limits), bans());
+    let beside = alone.clone().also(["b=sliding-log:9/1m"], misses());
+    for (layer, user) in [(alone, "alice"), (beside.unwrap(), "bob")] {
+        for wait in ["", "60", "60", "60", "60", "60"] {
+            let answer = send(&layer, request(user)).await;
+            assert_eq!(answer.header("retry-after"), wait);
+        }
     }
 }

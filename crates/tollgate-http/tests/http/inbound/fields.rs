@@ -13,7 +13,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
 use sfv::{BareItem, Dictionary, List, ListEntry, Parser};
-use tollgate_core::store::{Checks, Fingerprint, Request, Source, Verdict, Verdicts};
+use tollgate_core::store::{Checks, Fingerprint, Operation, Request, Source, Verdict, Verdicts};
 use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError, Timestamp, Wait};
 use tollgate_http::Hints;
 use tollgate_http::inbound::{Draft, Fields, InboundLayer, Policy, Reset};
@@ -184,6 +184,17 @@ fn nothing_is_said_of_a_limit_that_was_not_counted() {
         let headers = check(Arc::new(InHand), &fields, &limits, &[1]);
         assert_eq!(headers.len(), 1, "{headers:?}");
         assert!(headers.contains_key("ratelimit-policy"));
+        // Also beside a look that the store answers.
+        let looks = Policy::new(by_user()).look_first();
+        let layer = InboundLayer::new(limiter(InHand, limits), by_user());
+        let layer = layer
+            .also(["c=gcra:9/1m"], looks)
+            .unwrap()
+            .fields(fields.clone());
+        let answer = send(&layer.unwrap(), request("alice"))
+            .now_or_never()
+            .unwrap();
+        assert_eq!(answer.headers.keys_len(), 1, "{answer:?}");
         let zero = ["a=fixed-window:0/1m"];
         let headers = check(Arc::new(Fallback::allow(down())), &fields, &zero, &[1]);
         assert_eq!(headers.len(), 1, "{headers:?}");
@@ -479,7 +490,7 @@ impl Client {
     }
 }
 
-/// A layer with two units of each limit in hand.
+/// A layer with two units of each limit in hand; it looks in the store.
 #[derive(Debug)]
 struct InHand;
 
@@ -491,7 +502,11 @@ impl Store for InHand {
             let capacity = check.limit().algorithm().capacity();
             Verdict::allow(capacity, 2).with_reset_after(Wait::from_micros(60_000_000))
         });
-        Ok(Verdicts::new(Fingerprint::of(&request), each).with_source(Source::Prefetched))
+        let source = match request.operation() {
+            Operation::Peek => Source::Store,
+            _ => Source::Prefetched,
+        };
+        Ok(Verdicts::new(Fingerprint::of(&request), each).with_source(source))
     }
 
     async fn reset<'a>(&'a self, _: Checks<'a>) -> Result<(), StoreError> {
