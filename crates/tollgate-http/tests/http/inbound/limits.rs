@@ -569,10 +569,15 @@ async fn a_missing_plan_matters_last() {
     let client = ClientIp::peer().allow(["203.0.113.7"]).unwrap();
     let client = client.deny(["203.0.113.8"]).unwrap();
     let plans = [("free", ["a=sliding-log:9/1m"])];
-    let by_address = InboundLayer::by_plan(store().0, plans, client, |_| None).unwrap();
-    for (last, status) in [(7, 200), (8, 403), (9, 500)] {
-        let answer = send(&by_address, request_from([203, 0, 113, last])).await;
-        assert_eq!(answer.status, status);
+    let by_plan = InboundLayer::by_plan(store().0, plans, client.clone(), |_| None).unwrap();
+    let by_limiter = InboundLayer::by_limiter(store().0, client, |_| {
+        Err::<Option<tollgate_core::RateLimiter<()>>, _>("none")
+    });
+    for by_address in [by_plan, by_limiter] {
+        for (last, status) in [(7, 200), (8, 403), (9, 500)] {
+            let answer = send(&by_address, request_from([203, 0, 113, last])).await;
+            assert_eq!(answer.status, status);
+        }
     }
     let by_user = InboundLayer::by_plan(store().0, plans, by_user(), |_| Some("gold")).unwrap();
     let nobody = Request::new(Body::default());
