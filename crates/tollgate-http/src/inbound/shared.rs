@@ -178,13 +178,15 @@ impl<S: Store + 'static> Shared<S> {
     /// Asks the store, at once if it need not wait.
     pub(super) async fn ask(&self, request: Request<'_>) -> Result<Verdicts, StoreError> {
         let store = self.store.get();
-        match store.as_sync() {
+        let mut said = match store.as_sync() {
             Some(store) => store.decide_now(&request),
             None => match store.begin(&request) {
                 Begun::Decided(verdicts) => Ok(verdicts),
                 Begun::Waits(call) => call.await,
             },
-        }
+        };
+        check_number(&request, &mut said);
+        said
     }
 
     /// Decides a question: first the rules that look, then the others. What is refused then may be banned.
@@ -293,6 +295,20 @@ impl<S: Store + 'static> Shared<S> {
             let _ = response.extensions_mut().insert(decided);
         }
         response
+    }
+}
+
+/// Makes it an error that a store did not answer for each limit, as it is for a limiter.
+pub(super) fn check_number(request: &Request<'_>, said: &mut Result<Verdicts, StoreError>) {
+    let Ok(verdicts) = said else { return };
+    let (limits, answers) = (request.checks().len(), verdicts.as_slice().len());
+    if answers != limits {
+        *said = Err(StoreError::new(
+            ErrorKind::Protocol,
+            format!(
+                "the store answered for {answers} limits instead of {limits}: this is a bug in it"
+            ),
+        ));
     }
 }
 

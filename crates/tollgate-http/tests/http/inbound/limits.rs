@@ -5,10 +5,13 @@ use std::iter::repeat;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use http::{Method, Request, Response, StatusCode};
 use tollgate_core::lease::ConcurrencyLimiter;
-use tollgate_core::store::MAX_CHECKS;
-use tollgate_core::{ErrorKind, LimitErrorKind, Store};
+use tollgate_core::store::{
+    Check, Checks, Fingerprint, MAX_CHECKS, Request as Question, Verdict, Verdicts,
+};
+use tollgate_core::{ErrorKind, LimitErrorKind, Store, StoreError, SyncStore, Wait};
 use tollgate_http::inbound::{
     Charge, ClientIp, Decided, Draft, Fields, InboundLayer, KeyBy, OnStoreFailure, Place, Policy,
 };
@@ -432,6 +435,55 @@ async fn a_failed_store_refuses_with_503_or_allows() {
         let layer = InboundLayer::new(failing(), by_user()).on_store_failure(OnStoreFailure::Allow);
         let answer = send(&layer, request("alice")).await;
         assert_eq!((answer.status, answer.header("ratelimit").len()), (200, 0));
+    }
+}
+
+/// Denies as many limits as this, whatever it is asked, and has to wait or not.
+struct Denies(usize, bool);
+
+#[async_trait]
+impl Store for Denies {
+    async fn decide<'a>(&'a self, request: Question<'a>) -> Result<Verdicts, StoreError> {
+        self.decide_now(&request)
+    }
+
+    async fn reset<'a>(&'a self, _: Checks<'a>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn supports<'a>(&self, _: &Question<'a>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn as_sync(&self) -> Option<&dyn SyncStore> {
+        self.1.then_some(self)
+    }
+}
+
+impl SyncStore for Denies {
+    fn decide_now(&self, request: &Question<'_>) -> Result<Verdicts, StoreError> {
+        let each = repeat(Verdict::deny(1, 0, Wait::from_micros(1))).take(self.0);
+        Ok(Verdicts::new(Fingerprint::of(request), each))
+    }
+
+    fn reset_now(&self, _: &[Check<'_>]) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// As for a limiter: what it said is of no use.
+#[tokio::test]
+async fn a_store_that_answers_for_another_number_of_limits_has_failed() {
+    let bans = Policy::new(by_user()).ban_after(1, "ban=block:1h").unwrap();
+    for policy in [bans.clone(), bans.look_first()] {
+        for (answers, status) in [(0, 503), (1, 503), (2, 429), (3, 503)] {
+            for waits in [false, true] {
+                let limiter = limiter(Denies(answers, !waits), ["a=sliding-log:9/1m"]);
+                let layer = InboundLayer::new(limiter, policy.clone());
+                let found = send(&layer, request("alice")).await.status;
+                assert_eq!(found, status, "{answers} {waits}");
+            }
+        }
     }
 }
 
