@@ -304,8 +304,8 @@ impl Question {
 /// Returns what a limit that looked says after a charge of `cost`: what remains, and until when at most.
 fn charged(limit: &Limit, said: &Verdict, cost: u64) -> Verdict {
     let algorithm = limit.algorithm();
-    // Where an allowed call leaves nothing, it is not known what remains.
-    let is_known = said.is_allowed() && said.remaining() > 0;
+    // Where nothing is left, it is not known what remains, or a limit in shadow would deny.
+    let is_known = said.remaining() > 0;
     if cost == 0 || !is_known || algorithm.can_block() {
         return *said;
     }
@@ -327,8 +327,7 @@ pub(super) fn not_empty(request: Request<'_>) -> Option<Request<'_>> {
 
 /// Returns the same verdicts, except for what each limit said.
 pub(super) fn with_each(verdicts: &Verdicts, each: impl IntoIterator<Item = Verdict>) -> Verdicts {
-    let new = Verdicts::new(verdicts.fingerprint(), each);
-    new.with_source(verdicts.source()).with_age(verdicts.age())
+    Verdicts::new(verdicts.fingerprint(), each).with_source(verdicts.source())
 }
 
 /// Why a store is not asked.
