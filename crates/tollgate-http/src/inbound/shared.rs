@@ -114,14 +114,15 @@ impl<S: Store> Shared<S> {
             self.store.get().supports(&request)
         };
         let bans = question.asked().iter().filter_map(Asked::ban).flatten();
-        let consumption = question.consumption();
-        let requests = [question.look(), not_empty(consumption.clone())].into_iter();
-        let requests = requests.chain([question.settlement(None, &[])]).flatten();
-        requests.chain(bans).try_for_each(supports)?;
+        let consumption = not_empty(question.consumption());
+        let charge = question.settlement(None, &[]);
+        let requests = [question.look(), consumption.clone(), charge].into_iter();
+        requests.flatten().chain(bans).try_for_each(supports)?;
         let settles = |rule: &Rule| rule.policy.settle.is_some() && !rule.policy.looks;
-        if !self.rules.iter().any(settles) {
+        let settles = self.rules.iter().any(settles);
+        let Some(consumption) = consumption.filter(|_| settles) else {
             return Ok(());
-        }
+        };
         let mut states = vec![State::default(); consumption.checks().len()];
         let decided = consumption.decide_on(&mut *states, Timestamp::UNIX_EPOCH);
         let costs = vec![Some(0); question.asked().len()];

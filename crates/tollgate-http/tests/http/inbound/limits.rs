@@ -190,23 +190,28 @@ async fn a_plan_chooses_the_limits_and_keeps_what_was_counted() {
 
 /// Who has no limits is not asked for a key, not banned, and counted by the other policies only.
 #[tokio::test]
-async fn a_ban_or_a_look_is_of_no_matter_without_limits() {
+async fn a_ban_a_look_or_a_settlement_is_of_no_matter_without_limits() {
     let bans = Policy::new(by_user()).ban_after(1, "ban=block:1h").unwrap();
-    for policy in [bans.clone(), bans.look_first()] {
-        let by_plan = InboundLayer::by_plan(store().0, [("off", ["off"])], policy.clone(), |_| {
-            Some("off")
-        });
+    let settles = Policy::new(by_user()).settle(|_| Some(2));
+    let all = Policy::new(KeyBy::function(|_| Some("all")));
+    for policy in [bans.clone(), bans.look_first(), settles] {
+        let off = [("off", ["off"])];
+        let by_plan = InboundLayer::by_plan(store().0, off, policy.clone(), |_| Some("off"));
         let by_limiter = InboundLayer::by_limiter(store().0, policy, |_| {
             Ok::<Option<tollgate_core::RateLimiter<()>>, String>(None)
         });
         for layer in [by_plan.unwrap(), by_limiter] {
-            let answer = send(&layer, Request::new(Body::default())).await;
+            let nobody = || Request::new(Body::default());
+            let answer = send(&layer, nobody()).await;
             assert_eq!((answer.status, answer.headers.len()), (200, 0));
-            let all = KeyBy::function(|_| Some("all"));
-            let layer = layer.also(["all=sliding-log:1/1m"], all).unwrap();
-            for status in [200, 429] {
-                let answer = send(&layer, Request::new(Body::default())).await;
-                assert_eq!(answer.status, status);
+            for (name, all) in [("a", all.clone()), ("b", all.clone().look_first())] {
+                let layer = layer.clone();
+                let layer = layer.also([format!("{name}=sliding-log:1/1m")], all);
+                let layer = layer.unwrap();
+                assert!(layer.supported().is_ok());
+                for status in [200, 429] {
+                    assert_eq!(send(&layer, nobody()).await.status, status);
+                }
             }
         }
     }
