@@ -313,7 +313,6 @@ fn charged(limit: &Limit, said: &Verdict, cost: u64) -> Verdict {
     let used = said.capacity().saturating_sub(said.remaining());
     let part = algorithm.capacity().div_ceil(said.capacity().max(1)).max(1);
     let used = used.saturating_add(cost).saturating_mul(part);
-    let used = used.min(algorithm.largest_charge());
     let charge = Request::charge(Check::new(limit, Key::from(""), used));
     let charge = charge.decide_on(&mut State::default(), said.decided_at());
     let charge = charge.map_costs(|cost| cost / part);
