@@ -1,7 +1,7 @@
 //! What is counted: keys, costs, plans, several policies, and what is not counted at all.
 
 use std::convert::Infallible;
-use std::iter::repeat;
+use std::iter::{repeat, repeat_n};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
@@ -494,7 +494,7 @@ impl Store for Denies {
 
 impl SyncStore for Denies {
     fn decide_now(&self, request: &Question<'_>) -> Result<Verdicts, StoreError> {
-        let each = repeat(Verdict::deny(1, 0, Wait::from_micros(1))).take(self.0);
+        let each = repeat_n(Verdict::deny(1, 0, Wait::from_micros(1)), self.0);
         Ok(Verdicts::new(Fingerprint::of(request), each))
     }
 
