@@ -17,7 +17,7 @@ use super::extensions::{Charge, Decided, Place};
 use super::policy::SettleBy;
 use super::question::{Question, Said};
 use super::refusal::Refusal;
-use super::shared::{Acquired, Refused, Shared};
+use super::shared::{Acquired, Refused, Shared, check_number};
 
 /// A request that is let through, or is about to be.
 pub(super) struct Passing<S: Store + 'static> {
@@ -54,7 +54,9 @@ impl<S: Store + 'static> Passing<S> {
             return Some(self.admit(parts, Some(&said), None));
         }
         // A future would be copied, which takes a sixth of a request's time.
-        let said = store.decide_now(&question.consumption());
+        let consumption = question.consumption();
+        let mut said = store.decide_now(&consumption);
+        check_number(&consumption, &mut said);
         if let Ok(denied) = &said
             && denied.is_denied()
         {

@@ -201,18 +201,20 @@ impl Question {
     /// Takes what the rules that look said, and the others if they were asked; returns it in the order of the rules.
     pub(super) fn merge(&mut self, looked: &Verdicts, consumed: Option<&Verdicts>) -> Verdicts {
         self.receipt = consumed.and_then(|said| said.again().into_receipt().map(Box::new));
-        let consumed = consumed.map_or(&[][..], Verdicts::as_slice);
-        let (mut consumed, mut each) = (consumed.iter(), looked.as_slice().iter());
+        let each_consumed = consumed.map_or(&[][..], Verdicts::as_slice);
+        let (mut each_consumed, mut each) = (each_consumed.iter(), looked.as_slice().iter());
         let said = self.each().map(|(_, asked, limit)| {
             let said = match asked.looks {
                 true => each.next(),
-                false => consumed.next(),
+                false => each_consumed.next(),
             };
             // Where an allowed call leaves nothing, it is not known what remains.
             let unknown = Verdict::allow(limit.algorithm().capacity(), 0);
             said.copied().unwrap_or(unknown)
         });
-        with_each(looked, said)
+        // What a layer said of what is consumed must not pass for the store's.
+        let by_layer = consumed.filter(|said| said.source() != Source::Store);
+        with_each(by_layer.unwrap_or(looked), said)
     }
 
     /// Keeps the receipt of what was consumed, to settle it.
@@ -302,8 +304,8 @@ impl Question {
 /// Returns what a limit that looked says after a charge of `cost`: what remains, and until when at most.
 fn charged(limit: &Limit, said: &Verdict, cost: u64) -> Verdict {
     let algorithm = limit.algorithm();
-    // Where an allowed call leaves nothing, it is not known what remains.
-    let is_known = said.is_allowed() && said.remaining() > 0;
+    // Where nothing is left, it is not known what remains, or a limit in shadow would deny.
+    let is_known = said.remaining() > 0;
     if cost == 0 || !is_known || algorithm.can_block() {
         return *said;
     }
@@ -311,7 +313,6 @@ fn charged(limit: &Limit, said: &Verdict, cost: u64) -> Verdict {
     let used = said.capacity().saturating_sub(said.remaining());
     let part = algorithm.capacity().div_ceil(said.capacity().max(1)).max(1);
     let used = used.saturating_add(cost).saturating_mul(part);
-    let used = used.min(algorithm.largest_charge());
     let charge = Request::charge(Check::new(limit, Key::from(""), used));
     let charge = charge.decide_on(&mut State::default(), said.decided_at());
     let charge = charge.map_costs(|cost| cost / part);
@@ -325,8 +326,7 @@ pub(super) fn not_empty(request: Request<'_>) -> Option<Request<'_>> {
 
 /// Returns the same verdicts, except for what each limit said.
 pub(super) fn with_each(verdicts: &Verdicts, each: impl IntoIterator<Item = Verdict>) -> Verdicts {
-    let new = Verdicts::new(verdicts.fingerprint(), each);
-    new.with_source(verdicts.source()).with_age(verdicts.age())
+    Verdicts::new(verdicts.fingerprint(), each).with_source(verdicts.source())
 }
 
 /// Why a store is not asked.

@@ -106,7 +106,7 @@ impl Rule {
             }
             Choice::ByRequest(limits_of) => match limits_of(parts) {
                 Ok(limits) => Ok(Described::new(limits, &self.policy, fields)),
-                Err(error) => return Err(NotAsked::Limits(error)),
+                Err(error) => Err(NotAsked::Limits(error)),
             },
         };
         let is_off = limits.as_ref().is_ok_and(|it| it.limits.is_empty());

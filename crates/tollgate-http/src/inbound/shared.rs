@@ -114,14 +114,15 @@ impl<S: Store> Shared<S> {
             self.store.get().supports(&request)
         };
         let bans = question.asked().iter().filter_map(Asked::ban).flatten();
-        let consumption = question.consumption();
-        let requests = [question.look(), not_empty(consumption.clone())].into_iter();
-        let requests = requests.chain([question.settlement(None, &[])]).flatten();
-        requests.chain(bans).try_for_each(supports)?;
+        let consumption = not_empty(question.consumption());
+        let charge = question.settlement(None, &[]);
+        let requests = [question.look(), consumption.clone(), charge].into_iter();
+        requests.flatten().chain(bans).try_for_each(supports)?;
         let settles = |rule: &Rule| rule.policy.settle.is_some() && !rule.policy.looks;
-        if !self.rules.iter().any(settles) {
+        let settles = self.rules.iter().any(settles);
+        let Some(consumption) = consumption.filter(|_| settles) else {
             return Ok(());
-        }
+        };
         let mut states = vec![State::default(); consumption.checks().len()];
         let decided = consumption.decide_on(&mut *states, Timestamp::UNIX_EPOCH);
         let costs = vec![Some(0); question.asked().len()];
@@ -178,13 +179,15 @@ impl<S: Store + 'static> Shared<S> {
     /// Asks the store, at once if it need not wait.
     pub(super) async fn ask(&self, request: Request<'_>) -> Result<Verdicts, StoreError> {
         let store = self.store.get();
-        match store.as_sync() {
+        let mut said = match store.as_sync() {
             Some(store) => store.decide_now(&request),
             None => match store.begin(&request) {
                 Begun::Decided(verdicts) => Ok(verdicts),
                 Begun::Waits(call) => call.await,
             },
-        }
+        };
+        check_number(&request, &mut said);
+        said
     }
 
     /// Decides a question: first the rules that look, then the others. What is refused then may be banned.
@@ -293,6 +296,20 @@ impl<S: Store + 'static> Shared<S> {
             let _ = response.extensions_mut().insert(decided);
         }
         response
+    }
+}
+
+/// Makes it an error that a store did not answer for each limit, as it is for a limiter.
+pub(super) fn check_number(request: &Request<'_>, said: &mut Result<Verdicts, StoreError>) {
+    let Ok(verdicts) = said else { return };
+    let (limits, answers) = (request.checks().len(), verdicts.as_slice().len());
+    if answers != limits {
+        *said = Err(StoreError::new(
+            ErrorKind::Protocol,
+            format!(
+                "the store answered for {answers} limits instead of {limits}: this is a bug in it"
+            ),
+        ));
     }
 }
 

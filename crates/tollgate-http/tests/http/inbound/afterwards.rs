@@ -68,6 +68,13 @@ async fn only_what_an_answer_says_is_counted() {
             assert_eq!(fields, format!(r#""a";r={left};t=60"#));
         }
     }
+    // What is not counted leaves what the limit says as it is.
+    let (memory, clock) = store();
+    let layer = InboundLayer::new(limiter(memory, ["a=gcra:10/1m"]), misses());
+    for (answer, fields) in [(404, r#""a";r=9;t=6"#), (200, r#""a";r=9;t=4"#)] {
+        assert_eq!(at_once(&layer, &[answer]).await.1, fields);
+        clock.advance(Duration::from_secs(2));
+    }
     // Beside the two that are left, three are in flight.
     let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:10/1m"]), misses());
     for (requests, status) in [(8, 404), (5, 404), (3, 429)] {
@@ -85,19 +92,23 @@ async fn only_what_an_answer_says_is_counted() {
 #[tokio::test]
 async fn a_look_is_charged_at_the_cost_that_is_known_afterwards() {
     let bytes = policy().settle_by_bytes(NonZeroU64::MIN);
-    for (policy, left) in [
-        (policy().cost(|_| 3).count_if(|_| true), 7),
-        (policy().cost(|_| u64::MAX).count_if(|_| true), 0),
-        (policy().cost(|_| 0).count_if(|_| true), 10),
-        (policy().cost(|_| 99).look_first().settle(|_| Some(4)), 6),
-        (policy().look_first().settle_by_handler(), 9),
-        (bytes.cost(|_| 99).look_first(), 5),
+    for (policy, said, left) in [
+        (policy().cost(|_| 3).count_if(|_| true), 7, 7),
+        (policy().cost(|_| u64::MAX).count_if(|_| true), 0, 0),
+        (policy().cost(|_| 0).count_if(|_| true), 10, 10),
+        (policy().cost(|_| 99).look_first().settle(|_| Some(4)), 6, 6),
+        (policy().look_first().settle_by_handler(), 9, 9),
+        // How many bytes there are is not known before the fields are written.
+        (bytes.cost(|_| 99).look_first(), 0, 5),
     ] {
         let algorithms = ["gcra", "sliding-log", "fixed-window", "sliding-counter"];
         for (store, algorithm) in stores().into_iter().cycle().zip(algorithms) {
             let limiter = limiter(store, [format!("a={algorithm}:10/1m")]);
             let layer = InboundLayer::new(limiter.clone(), policy.clone());
-            assert_eq!(send(&layer, request("alice")).await.status, 200);
+            let answer = send(&layer, request("alice")).await;
+            assert_eq!(answer.status, 200);
+            let fields = answer.header("ratelimit");
+            assert!(fields.contains(&format!("r={said};")), "{fields}");
             settled().await;
             assert_eq!(limiter.peek("alice").await.unwrap().remaining(), left);
             let status = send(&layer, request("alice")).await.status;
@@ -137,7 +148,7 @@ async fn rules_that_look_and_rules_that_consume_are_all_or_nothing() {
 #[tokio::test]
 async fn a_key_that_is_refused_too_often_is_banned() {
     let bans = || policy().ban_after(3, "ban=block:10m").unwrap();
-    let limits = ["a=sliding-log:1/1m"];
+    let limits = ["a=sliding-log:1/1m", "other=block:1h"];
     for by in ["limiter", "also"] {
         let (store, clock) = store();
         let asked = Arc::new(AtomicU32::new(0));
@@ -182,12 +193,23 @@ async fn a_key_that_is_refused_too_often_is_banned() {
             assert_eq!(answer.header("retry-after"), wait);
         }
     }
-    // What a cache refuses is to cost the store nothing.
-    let (store, clock) = store();
-    let cache = DenyCache::new(store).clock(clock);
-    let layer = InboundLayer::new(limiter(cache, limits), bans());
-    for wait in ["", "60", "60", "60", "60", "60"] {
+    // What limits of other policies refuse bans nobody, nor what one in shadow would have refused.
+    let never = limiter(store().0, ["never=sliding-log:0/1m,shadow"]);
+    let layer = InboundLayer::new(never, policy().ban_after(1, "ban=block:10m").unwrap());
+    let layer = layer.also(limits, policy()).unwrap();
+    for wait in ["", "60", "60"] {
         let answer = send(&layer, request("alice")).await;
         assert_eq!(answer.header("retry-after"), wait);
+    }
+    // What a cache refuses is to cost the store nothing, also beside a look that the store answers.
+    let (store, clock) = store();
+    let cache = DenyCache::new(store).clock(clock);
+    let alone = InboundLayer::new(limiter(cache, limits), bans());
+    let beside = alone.clone().also(["b=sliding-log:9/1m"], misses());
+    for (layer, user) in [(alone, "alice"), (beside.unwrap(), "bob")] {
+        for wait in ["", "60", "60", "60", "60", "60"] {
+            let answer = send(&layer, request(user)).await;
+            assert_eq!(answer.header("retry-after"), wait);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::num::NonZeroU64;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use futures_util::stream;
 use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame};
 use http_body_util::{BodyExt, StreamBody};
-use tollgate_core::ErrorKind;
 use tollgate_core::lease::ConcurrencyLimiter;
+use tollgate_core::{ErrorKind, Store};
 use tollgate_http::inbound::{InboundLayer, OnStoreFailure, Place, Policy};
 use tollgate_memory::MemoryStore;
 use tollgate_mock::{Fault, FaultyStore};
@@ -33,12 +34,12 @@ fn broken() -> Frames {
 
 /// Sends a request to a service whose bodies have these frames, and returns the response's status
 /// and body.
-async fn open(
-    layer: &InboundLayer<Arc<MemoryStore>>,
+async fn open<S: Store + 'static>(
+    layer: &InboundLayer<S>,
     frames: fn() -> Frames,
 ) -> (
     u16,
-    impl HttpBody<Data = Bytes, Error = &'static str> + Unpin + use<>,
+    impl HttpBody<Data = Bytes, Error = &'static str> + Unpin + use<S>,
 ) {
     let service = service_fn(move |_: Request<Body>| async move {
         Ok::<_, Infallible>(Response::new(StreamBody::new(stream::iter(frames()))))
@@ -64,6 +65,8 @@ fn one_at_once(store: Arc<MemoryStore>) -> (InboundLayer<Arc<MemoryStore>>, impl
 #[tokio::test(start_paused = true)]
 async fn a_place_is_held_until_the_body_has_ended() {
     let (layer, held) = one_at_once(store().0);
+    let bytes = Policy::new(by_user()).settle_by_bytes(NonZeroU64::MIN);
+    let layer = layer.also(["bytes=sliding-log:100/1m"], bytes).unwrap();
     let (status, mut body) = open(&layer, two_chunks).await;
     assert_eq!(status, 200);
     assert_eq!(held().await, 1);
@@ -118,8 +121,9 @@ async fn requests_that_are_refused_or_given_up_keep_no_place() {
     assert_eq!(held().await, 0);
     // A service that fails, and one that never answers.
     let fails = service_fn(|_: Request<Body>| async { Err::<Response<Body>, _>("broken") });
-    let call = layer.layer(fails).oneshot(request("alice"));
-    assert!(call.await.is_err());
+    let mut call = pin!(layer.layer(fails).oneshot(request("alice")));
+    let _ = call.as_mut().await.unwrap_err();
+    // The future is still there.
     assert_eq!(held().await, 0);
     let never =
         service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>());
@@ -225,4 +229,13 @@ async fn bytes_count_until_the_body_ends_however_it_ends() {
         let found = limiter.peek("alice").run().unwrap().remaining();
         assert_eq!(found, 1000 - cost);
     }
+    // Also if it is dropped outside of the runtime on which the store is asked.
+    let limiter = limiter(waiting_store(), ["bytes=sliding-log:1000/1m"]);
+    let policy = Policy::new(by_user()).settle_by_bytes(NonZeroU64::MIN);
+    let layer = InboundLayer::new(limiter.clone(), policy);
+    let (_, mut body) = open(&layer, two_chunks).await;
+    let _ = body.frame().await.unwrap();
+    std::thread::spawn(|| drop(body)).join().unwrap();
+    settled().await;
+    assert_eq!(limiter.peek("alice").await.unwrap().remaining(), 997);
 }

@@ -59,7 +59,7 @@ fn progress(read: &Read) -> (usize, bool) {
 #[tokio::test(start_paused = true)]
 async fn it_is_read_for_half_a_minute() {
     let now = refused(store().0, 3, |_| {}).await;
-    let later = refused(waiting_store().0, 3, |_| {}).await;
+    let later = refused(waiting_store(), 3, |_| {}).await;
     for reading in [true, false] {
         assert_eq!(progress(&now), (3, reading));
         assert_eq!(progress(&later), (3, reading));

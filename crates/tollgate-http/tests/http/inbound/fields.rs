@@ -13,7 +13,7 @@ use http::HeaderMap;
 use http::request::Parts;
 use proptest::prelude::*;
 use sfv::{BareItem, Dictionary, List, ListEntry, Parser};
-use tollgate_core::store::{Checks, Fingerprint, Request, Source, Verdict, Verdicts};
+use tollgate_core::store::{Checks, Fingerprint, Operation, Request, Source, Verdict, Verdicts};
 use tollgate_core::{ErrorKind, RateLimiter, Store, StoreError, Timestamp, Wait};
 use tollgate_http::Hints;
 use tollgate_http::inbound::{Draft, Fields, InboundLayer, Policy, Reset};
@@ -69,6 +69,16 @@ fn each_draft_is_written_as_it_says() {
 
     let headers = written(&Fields::retry_after_only(), &limits, &[4]);
     assert!(headers.is_empty());
+
+    // The longest names and numbers.
+    let limits = ["a", "b"].map(|name| format!("{name:x<64}=fixed-window:2000000000000000/3650d"));
+    let headers = written(&Fields::new(), &limits.each_ref().map(|it| &**it), &[1]);
+    let all = ["a", "b"].map(|name| format!(r#""{name:x<64}";r=999999999999999;t=192160000"#));
+    assert_eq!(text(&headers, "ratelimit"), all.join(", "));
+    let all = ["a", "b"].map(|name| format!(r#""{name:x<64}";q=999999999999999;w=315360000"#));
+    assert_eq!(text(&headers, "ratelimit-policy"), all.join(", "));
+
+    let limits = ["minute=fixed-window:10/1m", "day=sliding-log:100/1d"];
     let headers = written(&Fields::retry_after_only(), &limits, &[4, 8]);
     assert_eq!(text(&headers, "retry-after"), "40");
     assert_eq!(headers.len(), 1);
@@ -186,6 +196,16 @@ fn nothing_is_said_of_a_limit_that_was_not_counted() {
         let headers = check(Arc::new(InHand), &fields, &limits, &[1]);
         assert_eq!(headers.len(), 1, "{headers:?}");
         assert!(headers.contains_key("ratelimit-policy"));
+        // Also beside a look that the store answers, or of one that it does not.
+        let stores: [Arc<dyn Store>; 2] = [Arc::new(InHand), Arc::new(Fallback::allow(down()))];
+        for store in stores {
+            let looks = Policy::new(by_user()).look_first();
+            let layer = InboundLayer::new(limiter(store, limits), by_user());
+            let layer = layer.also(["c=gcra:9/1m"], looks).unwrap();
+            let layer = layer.fields(fields.clone()).unwrap();
+            let answer = send(&layer, request("alice")).now_or_never().unwrap();
+            assert_eq!(answer.headers.keys_len(), 1, "{answer:?}");
+        }
         let zero = ["a=fixed-window:0/1m"];
         let headers = check(Arc::new(Fallback::allow(down())), &fields, &zero, &[1]);
         assert_eq!(headers.len(), 1, "{headers:?}");
@@ -330,6 +350,18 @@ fn send_through<S: Store + 'static>(
 /// The outer layer has admitted what the inner one refuses, and may have nothing left.
 #[test]
 fn an_outer_limit_lengthens_the_wait_of_an_inner_refusal() {
+    // How long more units are ahead, nobody knows.
+    let ahead = limiter(
+        Arc::new(InHand) as Arc<dyn Store>,
+        ["outer=sliding-log:9/1h"],
+    );
+    let ahead = InboundLayer::new(ahead, Policy::new(by_user()).cost(|_| 3));
+    let inner = limiter(store().0 as Arc<dyn Store>, ["inner=gcra:1/1s"]);
+    let layers = [&ahead, &InboundLayer::new(inner, by_user())];
+    let _ = send_through(layers, "text/plain");
+    let headers = send_through(layers, "text/plain");
+    assert_eq!(text(&headers, "retry-after"), "1");
+
     let zero = || by_user().into();
     let settled = |cost| {
         let of = move |is_refused| if is_refused { cost } else { 1 };
@@ -475,7 +507,7 @@ impl Client {
     }
 }
 
-/// A layer with two units of each limit in hand.
+/// A layer with two units of each limit in hand; it looks in the store.
 #[derive(Debug)]
 struct InHand;
 
@@ -487,7 +519,11 @@ impl Store for InHand {
             let capacity = check.limit().algorithm().capacity();
             Verdict::allow(capacity, 2).with_reset_after(Wait::from_micros(60_000_000))
         });
-        Ok(Verdicts::new(Fingerprint::of(&request), each).with_source(Source::Prefetched))
+        let source = match request.operation() {
+            Operation::Peek => Source::Store,
+            _ => Source::Prefetched,
+        };
+        Ok(Verdicts::new(Fingerprint::of(&request), each).with_source(source))
     }
 
     async fn reset<'a>(&'a self, _: Checks<'a>) -> Result<(), StoreError> {

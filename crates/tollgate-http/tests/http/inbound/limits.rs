@@ -1,16 +1,19 @@
 //! What is counted: keys, costs, plans, several policies, and what is not counted at all.
 
 use std::convert::Infallible;
-use std::iter::repeat;
+use std::iter::{repeat, repeat_n};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use axum::Router;
 use axum::routing::get;
 use http::{Method, Request, Response, StatusCode};
 use tollgate_core::lease::ConcurrencyLimiter;
-use tollgate_core::store::MAX_CHECKS;
-use tollgate_core::{ErrorKind, LimitErrorKind, Store};
+use tollgate_core::store::{
+    Check, Checks, Fingerprint, MAX_CHECKS, Request as Question, Source, Verdict, Verdicts,
+};
+use tollgate_core::{ErrorKind, LimitErrorKind, Store, StoreError, SyncStore, Wait};
 use tollgate_http::inbound::{
     Charge, ClientIp, Decided, Draft, Fields, InboundLayer, KeyBy, OnStoreFailure, Place, Policy,
 };
@@ -140,6 +143,9 @@ async fn a_layer_that_no_request_could_pass_says_so_before() {
     for layer in [
         layer().also([too_small], by_user()).unwrap(),
         by_request.also([too_small], by_user()).unwrap(),
+        layer()
+            .also([too_small], Policy::new(by_user()).look_first())
+            .unwrap(),
         plans(too_small),
     ] {
         let error = layer.supported().unwrap_err();
@@ -176,6 +182,35 @@ async fn a_plan_chooses_the_limits_and_keeps_what_was_counted() {
         let answer = send(&layer, unlimited).await;
         assert_eq!(answer.status, 200);
         assert_eq!(answer.header("ratelimit-policy"), "");
+    }
+}
+
+/// Who has no limits is not asked for a key, not banned, and counted by the other policies only.
+#[tokio::test]
+async fn a_ban_a_look_or_a_settlement_is_of_no_matter_without_limits() {
+    let bans = Policy::new(by_user()).ban_after(1, "ban=block:1h").unwrap();
+    let settles = Policy::new(by_user()).settle(|_| Some(2));
+    let all = Policy::new(KeyBy::function(|_| Some("all")));
+    for policy in [bans.clone(), bans.look_first(), settles] {
+        let off = [("off", ["off"])];
+        let by_plan = InboundLayer::by_plan(store().0, off, policy.clone(), |_| Some("off"));
+        let by_limiter = InboundLayer::by_limiter(store().0, policy, |_| {
+            Ok::<Option<tollgate_core::RateLimiter<()>>, String>(None)
+        });
+        for layer in [by_plan.unwrap(), by_limiter] {
+            let nobody = || Request::new(Body::default());
+            let answer = send(&layer, nobody()).await;
+            assert_eq!((answer.status, answer.headers.len()), (200, 0));
+            for (name, all) in [("a", all.clone()), ("b", all.clone().look_first())] {
+                let layer = layer.clone();
+                let layer = layer.also([format!("{name}=sliding-log:1/1m")], all);
+                let layer = layer.unwrap();
+                assert!(layer.supported().is_ok());
+                for status in [200, 429] {
+                    assert_eq!(send(&layer, nobody()).await.status, status);
+                }
+            }
+        }
     }
 }
 
@@ -414,7 +449,56 @@ async fn a_failed_store_refuses_with_503_or_allows() {
         assert!(!answer.body.contains("scheduled"), "{answer:?}");
         let layer = InboundLayer::new(failing(), by_user()).on_store_failure(OnStoreFailure::Allow);
         let answer = send(&layer, request("alice")).await;
-        assert_eq!((answer.status, answer.header("ratelimit").len()), (200, 0));
+        assert_eq!((answer.status, answer.headers.len()), (200, 0));
+    }
+}
+
+/// Denies as many limits as this, whatever it is asked, and has to wait or not.
+struct Denies(usize, bool);
+
+#[async_trait]
+impl Store for Denies {
+    async fn decide<'a>(&'a self, request: Question<'a>) -> Result<Verdicts, StoreError> {
+        self.decide_now(&request)
+    }
+
+    async fn reset<'a>(&'a self, _: Checks<'a>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn supports<'a>(&self, _: &Question<'a>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn as_sync(&self) -> Option<&dyn SyncStore> {
+        self.1.then_some(self)
+    }
+}
+
+impl SyncStore for Denies {
+    fn decide_now(&self, request: &Question<'_>) -> Result<Verdicts, StoreError> {
+        let each = repeat_n(Verdict::deny(1, 0, Wait::from_micros(1)), self.0);
+        Ok(Verdicts::new(Fingerprint::of(request), each))
+    }
+
+    fn reset_now(&self, _: &[Check<'_>]) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// As for a limiter: what it said is of no use.
+#[tokio::test]
+async fn a_store_that_answers_for_another_number_of_limits_has_failed() {
+    let bans = Policy::new(by_user()).ban_after(1, "ban=block:1h").unwrap();
+    for policy in [bans.clone(), bans.look_first()] {
+        for (answers, status) in [(0, 503), (1, 503), (2, 429), (3, 503)] {
+            for waits in [false, true] {
+                let limiter = limiter(Denies(answers, !waits), ["a=sliding-log:9/1m"]);
+                let layer = InboundLayer::new(limiter, policy.clone());
+                let found = send(&layer, request("alice")).await.status;
+                assert_eq!(found, status, "{answers} {waits}");
+            }
+        }
     }
 }
 
@@ -537,10 +621,15 @@ async fn a_missing_plan_matters_last() {
     let client = ClientIp::peer().allow(["203.0.113.7"]).unwrap();
     let client = client.deny(["203.0.113.8"]).unwrap();
     let plans = [("free", ["a=sliding-log:9/1m"])];
-    let by_address = InboundLayer::by_plan(store().0, plans, client, |_| None).unwrap();
-    for (last, status) in [(7, 200), (8, 403), (9, 500)] {
-        let answer = send(&by_address, request_from([203, 0, 113, last])).await;
-        assert_eq!(answer.status, status);
+    let by_plan = InboundLayer::by_plan(store().0, plans, client.clone(), |_| None).unwrap();
+    let by_limiter = InboundLayer::by_limiter(store().0, client, |_| {
+        Err::<Option<tollgate_core::RateLimiter<()>>, _>("none")
+    });
+    for by_address in [by_plan, by_limiter] {
+        for (last, status) in [(7, 200), (8, 403), (9, 500)] {
+            let answer = send(&by_address, request_from([203, 0, 113, last])).await;
+            assert_eq!(answer.status, status);
+        }
     }
     let by_user = InboundLayer::by_plan(store().0, plans, by_user(), |_| Some("gold")).unwrap();
     let nobody = Request::new(Body::default());
@@ -550,8 +639,7 @@ async fn a_missing_plan_matters_last() {
 
 #[tokio::test]
 async fn the_decision_is_in_the_extensions() {
-    let (store, _) = store();
-    let layer = InboundLayer::new(limiter(store, ["a=sliding-log:1/1m"]), by_user());
+    let layer = InboundLayer::new(limiter(store().0, ["a=sliding-log:1/1m"]), by_user());
     let seen = |request: Request<Body>| {
         let decided = request.extensions().get::<Decided>();
         Response::new(Body::from(format!("{:?}", decided.map(Decided::remaining))))
@@ -564,9 +652,17 @@ async fn the_decision_is_in_the_extensions() {
     let passed = service.clone().oneshot(request("carol")).await.unwrap();
     let found = passed.extensions().get().map(Decided::is_allowed);
     assert_eq!(found, Some(true));
-    let refused = service.oneshot(request("alice")).await.unwrap();
+    let refused = service.clone().oneshot(request("alice")).await.unwrap();
     let decided: &Decided = refused.extensions().get().unwrap();
     assert!(!decided.is_allowed());
     assert_eq!(decided.retry_after().as_secs_ceil(), Some(60));
     assert_eq!(decided.verdicts().next().unwrap().0.name(), "a");
+
+    let down = FaultyStore::new(store().0, [Fault::Fail(ErrorKind::Unavailable)]);
+    let limiter = limiter(Fallback::allow(down), ["a=sliding-log:1/1m"]);
+    let layer = InboundLayer::new(limiter, by_user()).insert_decision();
+    let passed = layer.layer(service).oneshot(request("alice"));
+    let passed = passed.await.unwrap();
+    let found = passed.extensions().get().map(Decided::source);
+    assert_eq!(found, Some(Source::Fallback));
 }

@@ -10,11 +10,11 @@ use bytes::Bytes;
 use http::{HeaderName, Request, Response};
 use http_body_util::Full;
 use proptest::prelude::*;
+use tokio::task::yield_now;
 use tollgate_core::store::{Checks, Request as Question, Verdicts};
 use tollgate_core::{Key, Limit, LimitError, RateLimiter, Store, StoreError, Timestamp};
 use tollgate_http::inbound::{InboundLayer, KeyBy, Peer};
 use tollgate_memory::{ManualClock, MemoryStore};
-use tollgate_mock::FaultyStore;
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::client::Answer;
@@ -33,15 +33,34 @@ pub(crate) fn store() -> (Arc<MemoryStore>, ManualClock) {
     (Arc::new(store), clock)
 }
 
+/// A store that has to wait: it decides when it is first polled, and its answer comes later.
+pub(crate) struct Waits(Arc<MemoryStore>);
+
+#[async_trait]
+impl Store for Waits {
+    async fn decide<'a>(&'a self, request: Question<'a>) -> Result<Verdicts, StoreError> {
+        let said = self.0.decide(request).await;
+        yield_now().await;
+        said
+    }
+
+    async fn reset<'a>(&'a self, checks: Checks<'a>) -> Result<(), StoreError> {
+        self.0.reset(checks).await
+    }
+
+    fn supports<'a>(&self, request: &Question<'a>) -> Result<(), StoreError> {
+        self.0.supports(request)
+    }
+}
+
 /// Returns a store that has to wait.
-pub(crate) fn waiting_store() -> (Arc<FaultyStore<Arc<MemoryStore>>>, ManualClock) {
-    let (store, clock) = store();
-    (Arc::new(FaultyStore::new(store, [])), clock)
+pub(crate) fn waiting_store() -> Arc<Waits> {
+    Arc::new(Waits(store().0))
 }
 
 /// Returns one of either.
 pub(crate) fn stores() -> [Arc<dyn Store>; 2] {
-    [store().0, waiting_store().0]
+    [store().0, waiting_store()]
 }
 
 pub(crate) fn limiter<S, L>(store: S, limits: impl IntoIterator<Item = L>) -> RateLimiter<S>
@@ -181,6 +200,6 @@ pub(crate) fn limit() -> impl Strategy<Value = String> {
 /// Lets what runs in the background run.
 pub(crate) async fn settled() {
     for _ in 0..10 {
-        tokio::task::yield_now().await;
+        yield_now().await;
     }
 }

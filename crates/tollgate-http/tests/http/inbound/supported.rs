@@ -69,6 +69,11 @@ async fn a_policy_that_can_never_be_settled_is_found_before_a_request_comes() {
     };
     let policy = || Policy::new(by_user());
     assert!(layer(policy()).supported().is_ok());
+    // What is only looked at is charged, not settled.
+    let charges = |request: &Question<'_>| matches!(request.operation(), Operation::Settle(_));
+    let limiter = limiter(Partly::refusing(charges), ["a=sliding-log:9/1m"]);
+    let looks = InboundLayer::new(limiter, policy().count_if(|_| true));
+    assert!(looks.supported().is_ok());
     for settling in [
         policy().settle(|_| Some(0)),
         policy().settle_by_handler(),

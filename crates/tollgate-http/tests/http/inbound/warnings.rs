@@ -5,6 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
+use tollgate_core::lease::ConcurrencyLimiter;
 use tollgate_core::{ErrorKind, Store};
 use tollgate_http::inbound::{ClientIp, InboundLayer, Policy};
 use tollgate_mock::{Fault, FaultyStore};
@@ -164,15 +165,27 @@ async fn each_outage_and_its_end_are_logged_once() {
     const DOWN: Fault = Fault::Fail(Unavailable);
     const UP: Fault = Fault::None;
     drop(logged());
-    // A store that denies requests works, too.
-    for (limit, up) in [("a=gcra:1000/1s", 200), ("a=sliding-log:0/1s", 429)] {
+    // A store that denies requests works, too. One of places fails as one of limits does.
+    for (limit, up, is_of_places) in [
+        ("a=gcra:1000/1s", 200, false),
+        ("a=sliding-log:0/1s", 429, false),
+        ("a=gcra:1000/1s", 200, true),
+    ] {
         let faults = Arc::new(Mutex::new(UP));
         let next = Arc::clone(&faults);
-        let faulty = FaultyStore::new(
+        let faulty = Arc::new(FaultyStore::new(
             store().0,
             std::iter::from_fn(move || Some(*next.lock().unwrap())),
-        );
-        let layer = InboundLayer::new(limiter(faulty, [limit]), by_user());
+        ));
+        let layer = if is_of_places {
+            let month = Duration::from_secs(30 * 86_400);
+            let places = ConcurrencyLimiter::new(faulty, "places", 1_000, month).unwrap();
+            let decides: Arc<dyn Store> = store().0;
+            InboundLayer::new(limiter(decides, [limit]), by_user()).hold(places)
+        } else {
+            let decides: Arc<dyn Store> = faulty;
+            InboundLayer::new(limiter(decides, [limit]), by_user())
+        };
         let expect = async |seconds, fault, expected: &str| {
             tokio::time::advance(Duration::from_secs(seconds)).await;
             *faults.lock().unwrap() = fault;
