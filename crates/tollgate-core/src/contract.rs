@@ -60,16 +60,19 @@ pub trait Store: Send + Sync {
 
     /// Begins to decide `request`: what needs no waiting is decided at once, without an allocation.
     ///
-    /// Awaited calls begin so, unless the store is a [`SyncStore`](Self::as_sync). The default calls
-    /// [`decide`](Self::decide), which is never wrong. A layer that knows some answers itself, or whose store may,
-    /// implements this, and `decide` by it: `self.begin(&request).into_future()`.
+    /// Awaited calls begin so, unless the store is a [`SyncStore`](Self::as_sync). By default, a store that need not
+    /// wait decides at once, and any other calls [`decide`](Self::decide). A layer that knows some answers itself, or
+    /// whose store may, implements this, and `decide` by it: `self.begin(&request).await`.
     ///
     /// # Behavior
     ///
     /// - It MUST decide as [`decide`](Self::decide) does, on the same states (checked by
     ///   `decides_alike_without_waiting`, and by all that check `decide`).
     fn begin<'a>(&'a self, request: &Request<'a>) -> Begun<'a> {
-        Begun::Waits(self.decide(request.clone()))
+        match self.as_sync() {
+            Some(store) => store.decide_now(request).into(),
+            None => Begun::Waits(self.decide(request.clone())),
+        }
     }
 
     /// Forgets everything consumed from each check's limit for its key, at the store's clock and at

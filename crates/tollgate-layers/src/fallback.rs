@@ -117,12 +117,19 @@ impl<S: Store, L: Store> Store for Fallback<S, L> {
         if let Some(receipt) = request.receipt() {
             return Begun::Waits(Box::pin(self.take_back(receipt, request.clone())));
         }
-        match self.store.begin(request) {
-            Begun::Waits(call) if request.operation().decides_a_call() => {
-                Begun::Waits(Box::pin(self.wait(call, request.clone())))
+        let begun = self.store.begin(request);
+        if !request.operation().decides_a_call() {
+            return begun;
+        }
+        match begun {
+            Begun::Decided(ref verdicts) => {
+                // What a cache decides does not show that the store works again.
+                if verdicts.source() == Source::Store {
+                    self.hidden.end();
+                }
+                begun
             }
-            // What a cache decides at once does not show that the store works again.
-            begun => begun,
+            Begun::Waits(call) => Begun::Waits(Box::pin(self.wait(call, request.clone()))),
         }
     }
 

@@ -20,6 +20,16 @@ pub enum Begun<'f> {
     Waits(BoxFuture<'f, Result<Verdicts, StoreError>>),
 }
 
+/// An error is what its future returns.
+impl From<Result<Verdicts, StoreError>> for Begun<'_> {
+    fn from(decided: Result<Verdicts, StoreError>) -> Self {
+        match decided {
+            Ok(verdicts) => Self::Decided(verdicts),
+            Err(error) => Self::Waits(Box::pin(ready(Err(error)))),
+        }
+    }
+}
+
 impl<'f> IntoFuture for Begun<'f> {
     type Output = Result<Verdicts, StoreError>;
     type IntoFuture = BoxFuture<'f, Self::Output>;

@@ -45,13 +45,17 @@ impl<S> Shared<S> {
                      proxy set it, in place of what the client sent"
                 ),
             ),
-            NotAsked::Plan(plan) => self.warnings.log_once(
-                Warning::UnknownPlan,
-                format_args!(
-                    "a request had the plan {plan:?}, which the layer does not know, and was \
-                     refused: pass its limits to `by_plan`, or let a layer before set it"
-                ),
-            ),
+            NotAsked::Plan(plan) => {
+                let unknown = |plan| format!("the plan {plan:?}, which the layer does not know,");
+                let plan = plan.as_ref().map_or_else(|| "no plan".to_owned(), unknown);
+                self.warnings.log_once(
+                    Warning::UnknownPlan,
+                    format_args!(
+                        "a request had {plan} and was refused: pass its limits to `by_plan`, or let \
+                         a layer before set it"
+                    ),
+                );
+            }
             NotAsked::Zone => self.warnings.log_once(
                 Warning::NoZone,
                 "a request did not bring the time zone of a limit `@local`, or the day of one with \

@@ -225,11 +225,13 @@ impl Policy {
         LimitError: From<L::Error>,
     {
         let block = block.try_into()?;
-        if refusals == 0 || !block.algorithm().can_block() || block.is_shadow() {
-            let problem = format!(
-                "a ban needs 1 refusal or more, not {refusals}, and a block such as `ban=block:10m`, not `{block}`"
-            );
-            return Err(LimitError::new(LimitErrorKind::Amount, problem));
+        let wrong = |problem| Err(LimitError::new(LimitErrorKind::Amount, problem));
+        if refusals == 0 {
+            return wrong("a ban needs 1 refusal or more, not 0".to_owned());
+        }
+        if !block.algorithm().can_block() || block.is_shadow() {
+            let problem = format!("a ban needs a block such as `ban=block:10m`, not `{block}`");
+            return wrong(problem);
         }
         let quota = Quota::new(refusals, block.algorithm().longest_window())?;
         let name = format!("{}-refusals", block.name());

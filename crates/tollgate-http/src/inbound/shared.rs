@@ -178,13 +178,9 @@ impl<S: Store + 'static> Shared<S> {
 
     /// Asks the store, at once if it need not wait.
     pub(super) async fn ask(&self, request: Request<'_>) -> Result<Verdicts, StoreError> {
-        let store = self.store.get();
-        let mut said = match store.as_sync() {
-            Some(store) => store.decide_now(&request),
-            None => match store.begin(&request) {
-                Begun::Decided(verdicts) => Ok(verdicts),
-                Begun::Waits(call) => call.await,
-            },
+        let mut said = match self.store.get().begin(&request) {
+            Begun::Decided(verdicts) => Ok(verdicts),
+            Begun::Waits(call) => call.await,
         };
         check_number(&request, &mut said);
         said
