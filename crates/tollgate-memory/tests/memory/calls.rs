@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tollgate_core::store::{Check, Checks, Fingerprint, Operation, Request, Verdicts};
+use tollgate_core::store::{Begun, Check, Checks, Fingerprint, Operation, Request, Verdicts};
 use tollgate_memory::call::SettleError;
 use tollgate_memory::store::Verdict;
 use tollgate_memory::{
@@ -58,6 +58,22 @@ async fn a_call_does_nothing_until_awaited_or_run() {
     let refund = limiter.refund("k", receipt);
     assert_eq!(limiter.peek("k").run().unwrap().remaining(), 1);
     assert_eq!(refund.await.unwrap().remaining(), 2);
+}
+
+/// So layers around the store need no future.
+#[tokio::test]
+async fn a_request_is_decided_as_it_begins() {
+    let (limiter, _) = limiter();
+    let check = Check::new(&limiter.limits()[0], "k", 3);
+    let begin = |request| limiter.store().begin(&request);
+    for is_allowed in [true, false] {
+        let Begun::Decided(verdicts) = begin(Request::consume(check)) else {
+            panic!("it waits");
+        };
+        assert_eq!(verdicts.is_allowed(), is_allowed);
+    }
+    let twice = begin(Request::consume(check).and(check)).await;
+    assert_eq!(twice.unwrap_err().kind(), ErrorKind::Malformed);
 }
 
 #[tokio::test]
