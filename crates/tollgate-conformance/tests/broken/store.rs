@@ -232,9 +232,9 @@ impl Store for BrokenStore {
     }
 
     fn begin<'a>(&'a self, request: &Request<'a>) -> Begun<'a> {
-        match self.decide_now(request) {
-            Ok(verdicts) if self.is(Fault::ForgetsWhatBegins) => Begun::Decided(verdicts),
-            _ => Begun::Waits(self.decide(request.clone())),
+        match self.is(Fault::ForgetsWhatBegins) {
+            true => self.decide_now(request).into(),
+            false => Begun::Waits(self.decide(request.clone())),
         }
     }
 
